@@ -1,0 +1,31 @@
+"""batchcut picks the mini-batches that teach a contrastive model most.
+
+Names are loaded on first use, so that `import batchcut` costs nothing and pulls in no framework.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import losses as losses
+
+__version__ = "0.1.0"
+
+_SUBPACKAGES = frozenset({"losses"})
+_HOME_OF: dict[str, str] = {}
+
+__all__ = sorted([*_SUBPACKAGES, *_HOME_OF])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,34 @@
+"""Checks of arguments that every part of the library shares; an error names the argument, the rule and the value."""
+
+import math
+from numbers import Integral, Real
+
+
+def invalid(argument: str, rule: str, got: object) -> ValueError:
+    """The error for an argument of the right type with a value that breaks a rule."""
+    return ValueError(f"{argument} must {rule}; got {got}")
+
+
+def wrong_type(argument: str, rule: str, got: object) -> TypeError:
+    """The error for an argument of the wrong type."""
+    return TypeError(f"{argument} must {rule}; got {type(got).__name__}")
+
+
+def check_integer(argument: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
+    """Returns `value` as an int, if it is one and lies in the range."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise wrong_type(argument, "be an integer", value)
+    if value < at_least:
+        raise invalid(argument, f"be at least {at_least}", value)
+    if at_most is not None and value > at_most:
+        raise invalid(argument, f"be at most {at_most}", value)
+    return int(value)
+
+
+def check_positive(argument: str, value: object) -> float:
+    """Returns `value` as a float, if it is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(argument, "be a number", value)
+    if not (math.isfinite(value) and value > 0):
+        raise invalid(argument, "be finite and above 0", value)
+    return float(value)

@@ -1,0 +1,1 @@
+"""Which samples share a batch."""
