@@ -8,13 +8,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import losses as losses
+    from .losses import SogCLR as SogCLR
+    from .losses import contrastive_loss as contrastive_loss
+    from .losses import full_batch_loss as full_batch_loss
+    from .losses import gather as gather
+    from .losses import gathered_contrastive_loss as gathered_contrastive_loss
+    from .losses import minibatch_loss as minibatch_loss
+    from .losses import nt_xent as nt_xent
+    from .losses import order_weights as order_weights
+    from .losses import ordered_loss as ordered_loss
 
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset({"losses"})
-_HOME_OF: dict[str, str] = {}
+_HOME_OF = {
+    "SogCLR": "losses",
+    "contrastive_loss": "losses",
+    "full_batch_loss": "losses",
+    "gather": "losses",
+    "gathered_contrastive_loss": "losses",
+    "minibatch_loss": "losses",
+    "nt_xent": "losses",
+    "order_weights": "losses",
+    "ordered_loss": "losses",
+}
 
-__all__ = sorted([*_SUBPACKAGES, *_HOME_OF])  # noqa: PLE0605
+__all__ = sorted([*_SUBPACKAGES, *_HOME_OF])
 
 
 def __getattr__(name: str) -> object:

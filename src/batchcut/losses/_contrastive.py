@@ -1,0 +1,42 @@
+"""The two-sided contrastive loss of the paper."""
+
+import torch
+from torch import Tensor
+
+from ._validate import check_pair, check_temperature
+
+
+def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
+    r"""Two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of `u` and row i of `v` are a positive pair.
+
+    .. math::
+        L(U, V) = -\frac1n \sum_i \log \frac{e^{u_i \cdot v_i / \tau}}{\sum_j e^{u_i \cdot v_j / \tau}}
+                  -\frac1n \sum_i \log \frac{e^{v_i \cdot u_i / \tau}}{\sum_j e^{v_i \cdot u_j / \tau}}
+
+    (`eq:full_CLIP_loss`, with the temperature :math:`\tau` that the paper sets to 1). The directions are added, not
+    averaged: CLIP's loss is half of this one. Rows are used as they are; the paper takes them to have unit length.
+
+    Args:
+        u: embeddings of one side of the pairs.
+        v: embeddings of the other side.
+        temperature: a number above 0, or a tensor that holds one if it is learned.
+
+    Returns:
+        The loss, a scalar; in float32 at least, whatever the dtype of the embeddings.
+    """
+    check_pair(u, v)
+    return two_sided_loss(similarities(u, v, check_temperature(temperature)))
+
+
+def similarities(u: Tensor, v: Tensor, temperature: float | Tensor) -> Tensor:
+    """Inner products over the temperature, (..., n, d) and (..., m, d) to (..., n, m), in float32 at least."""
+    logits = u @ v.mT
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+
+
+def two_sided_loss(logits: Tensor) -> Tensor:
+    """The loss as a function of the similarities X: (..., n, n), the paper's L^M(X) (`lem:loss_M_is_lip_and_bdd`)."""
+    positive = logits.diagonal(dim1=-2, dim2=-1)
+    forward = torch.logsumexp(logits, dim=-1) - positive
+    backward = torch.logsumexp(logits, dim=-2) - positive
+    return (forward + backward).mean(dim=-1)
