@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import losses as losses
+    from . import theory as theory
     from .losses import SogCLR as SogCLR
     from .losses import contrastive_loss as contrastive_loss
     from .losses import full_batch_loss as full_batch_loss
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"losses"})
+_SUBPACKAGES = frozenset({"losses", "theory"})
 _HOME_OF = {
     "SogCLR": "losses",
     "contrastive_loss": "losses",

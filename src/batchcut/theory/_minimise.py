@@ -118,7 +118,8 @@ def _polish(objective: Objective, shape: Shape, free: Tensor) -> Tensor:
         return _loss(objective, shape, flat.reshape(size))
 
     gradient = torch.func.grad(loss)
-    hessian = torch.func.hessian(loss)
+    # Reverse mode twice: torch's forward mode warns of its own use of torch.jit.
+    hessian = torch.func.jacrev(gradient)
     result = minimize(
         lambda x: float(loss(torch.from_numpy(x))),
         free.flatten().numpy(),
