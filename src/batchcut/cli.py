@@ -33,7 +33,7 @@ class Theory:
     the detail of one; `batchcut theory --json` is for scripts.
     """
 
-    label: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="LABEL")] = None
+    label: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[LABEL]")] = None
     """LaTeX label of one claim, to see it in detail; all claims if left out."""
 
     json: bool = False

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from batchcut._errors import check_integer, invalid
@@ -46,17 +47,23 @@ def osgd_bound(
         batch_size: B.
         start_gap: how far the objective starts above its minimum.
         learning_rates: η_t of the steps.
-        rho: above ρ₀; 3 ρ₀ if left out, which makes the first factor smallest.
+        rho: above ρ₀; the one that makes the bound smallest if left out.
         envelope: bound the gradient of the Moreau envelope instead (`thm:osgd_convergence_rho`), whose first factor is
             ρ / (ρ - ρ₀).
     """
     rho_0 = smoothness(batch_size)
-    rho = 3 * rho_0 if rho is None else rho
+    total, squares = sum(learning_rates), sum(rate**2 for rate in learning_rates)
+
+    def bound(rho: float) -> float:
+        factor = rho / (rho - rho_0) if envelope else (rho + rho_0) ** 2 / (rho * (rho - rho_0))
+        return factor * (start_gap + 8 * rho * squares) / total
+
+    if rho is None:
+        excess = minimize_scalar(lambda x: math.log(bound(rho_0 * (1 + math.exp(x)))), bounds=(-10, 20)).x
+        rho = rho_0 * (1 + math.exp(excess))
     if not rho > rho_0:
         raise invalid("rho", f"be above {rho_0:.4g}", rho)
-    factor = rho / (rho - rho_0) if envelope else (rho + rho_0) ** 2 / (rho * (rho - rho_0))
-    squares = sum(rate**2 for rate in learning_rates)
-    return factor * (start_gap + 8 * rho * squares) / sum(learning_rates)
+    return bound(rho)
 
 
 def jensen_bound(similarities: Tensor) -> Tensor:

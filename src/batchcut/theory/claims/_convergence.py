@@ -86,7 +86,7 @@ def _run(setting: _Setting, *, envelope: bool) -> tuple[float, float]:
     osgd = _Osgd(setting, seed=0)
     start = _start(setting)
     rates = [0.1 / math.sqrt(step + 1) for step in range(STEPS)]
-    rho = 3 * smoothness(setting.batch_size)
+    rho = 3 * smoothness(setting.batch_size) if envelope else None
     # The envelope's gradient is costly, so that its mean is taken over some of the steps.
     every = 25 if envelope else 1
     visited, pairs = [], start.expand(SEEDS, -1, -1, -1)
@@ -95,7 +95,7 @@ def _run(setting: _Setting, *, envelope: bool) -> tuple[float, float]:
             visited.append(pairs)
         pairs = osgd.step(pairs, rate)
     points = torch.cat(visited)
-    squares = osgd.envelope_gradient_squares(points, rho) if envelope else osgd.gradient_squares(points)
+    squares = osgd.gradient_squares(points) if rho is None else osgd.envelope_gradient_squares(points, rho)
     weights = torch.tensor(rates[::every], dtype=torch.float64)
     mean = float(weights @ squares.reshape(-1, SEEDS).mean(dim=1) / weights.sum())
     # At the simplex ETF all batches have one loss, so that it minimises their weighted mean as it does their mean.
