@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import losses as losses
+    from . import selection as selection
+    from .selection import BatchPlan as BatchPlan
+    from .selection import Cut as Cut
+    from .selection import Ordered as Ordered
+    from .selection import Shuffle as Shuffle
+    from .selection import Spectral as Spectral
+    from .selection import pair_weights as pair_weights
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"losses"})
-_HOME_OF: dict[str, str] = {}
+_SUBPACKAGES = frozenset({"losses", "selection"})
+_HOME_OF: dict[str, str] = {
+    "BatchPlan": "selection",
+    "Cut": "selection",
+    "Ordered": "selection",
+    "Shuffle": "selection",
+    "Spectral": "selection",
+    "pair_weights": "selection",
+}
 
 __all__ = sorted([*_SUBPACKAGES, *_HOME_OF])  # noqa: PLE0605
 
