@@ -7,10 +7,15 @@ import sys
 import pytest
 
 import batchcut
-from batchcut import losses, theory
+from batchcut import losses, selection, theory
 
 PUBLIC = {
+    "BatchPlan",
+    "Cut",
+    "Ordered",
+    "Shuffle",
     "SogCLR",
+    "Spectral",
     "contrastive_loss",
     "full_batch_loss",
     "gather",
@@ -20,6 +25,8 @@ PUBLIC = {
     "nt_xent",
     "order_weights",
     "ordered_loss",
+    "pair_weights",
+    "selection",
     "theory",
 }
 
@@ -34,7 +41,7 @@ def test_public_name_resolves_and_is_documented(name: str) -> None:
     assert name in dir(batchcut)
 
 
-@pytest.mark.parametrize("package", [losses, theory])
+@pytest.mark.parametrize("package", [losses, selection, theory])
 def test_public_names_of_packages_are_documented(package: object) -> None:
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
     assert all(item.__doc__ for item in public)

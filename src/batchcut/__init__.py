@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import losses as losses
+    from . import selection as selection
     from . import theory as theory
     from .losses import SogCLR as SogCLR
     from .losses import contrastive_loss as contrastive_loss
@@ -18,12 +19,23 @@ if TYPE_CHECKING:
     from .losses import nt_xent as nt_xent
     from .losses import order_weights as order_weights
     from .losses import ordered_loss as ordered_loss
+    from .selection import BatchPlan as BatchPlan
+    from .selection import Cut as Cut
+    from .selection import Ordered as Ordered
+    from .selection import Shuffle as Shuffle
+    from .selection import Spectral as Spectral
+    from .selection import pair_weights as pair_weights
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"losses", "theory"})
+_SUBPACKAGES = frozenset({"losses", "selection", "theory"})
 _HOME_OF = {
+    "BatchPlan": "selection",
+    "Cut": "selection",
+    "Ordered": "selection",
+    "Shuffle": "selection",
     "SogCLR": "losses",
+    "Spectral": "selection",
     "contrastive_loss": "losses",
     "full_batch_loss": "losses",
     "gather": "losses",
@@ -32,6 +44,7 @@ _HOME_OF = {
     "nt_xent": "losses",
     "order_weights": "losses",
     "ordered_loss": "losses",
+    "pair_weights": "selection",
 }
 
 __all__ = sorted([*_SUBPACKAGES, *_HOME_OF])

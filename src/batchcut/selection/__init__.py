@@ -1,1 +1,13 @@
-"""Which samples share a batch."""
+"""Which samples share a batch.
+
+A selector is a frozen record of settings, called as `selector(u, v, batch_size=..., seed=...)` with the embeddings
+u, v (N, d) of N positive pairs; it returns a `BatchPlan`. All selectors are interchangeable.
+"""
+
+from ._cut import Cut as Cut
+from ._ordered import Ordered as Ordered
+from ._plan import BatchPlan as BatchPlan
+from ._request import Selector as Selector
+from ._shuffle import Shuffle as Shuffle
+from ._spectral import Spectral as Spectral
+from ._weights import pair_weights as pair_weights

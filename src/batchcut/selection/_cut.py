@@ -1,0 +1,164 @@
+"""`Cut`: batches by a search for the least cut, over the whole set."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from .._errors import check_integer, check_positive
+from ._epoch import Leftover, Progress, deal, search_generator
+from ._inputs import Ints
+from ._neighbours import batch_order, similar_order
+from ._parallel import Workers, workers
+from ._plan import BatchPlan
+from ._pools import check_pool, pool_bounds
+from ._refine import refine
+from ._request import Request, check_flag, close_request, open_request
+from ._score import Weighting, check_margin, score
+
+_SAMPLES_IN_POOL = 1280
+_BATCHES_IN_POOL = 8
+_ORDER_SHARE = 0.3  # of the work, for the progress reported
+
+
+def cut(
+    request: Request, weighting: Weighting, *, pool: int | None, partial_pool: bool, rounds: int, crew: Workers
+) -> Ints:
+    """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition.
+
+    Swaps only raise the weight of the partition they start from. That is the shuffled one itself in pools and in
+    sets so small that they are one pool; over the whole set it is not, and so the two are compared.
+    """
+    shuffled = request.shuffled()
+    if pool is not None or _pool_count(request) == 1:
+        bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
+        return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
+    batches = cut_whole(request, weighting, rounds, crew)
+    if score(request.pairs, batches, weighting, crew).weights.sum() >= (
+        score(request.pairs, shuffled, weighting, crew).weights.sum()
+    ):
+        return batches
+    bounds = pool_bounds(request.batch_count, _batches_in_pool(request), partial=True)
+    return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
+
+
+def cut_pools(
+    request: Request, batches: Ints, bounds: list[tuple[int, int]], weighting: Weighting, rounds: int, crew: Workers
+) -> Ints:
+    """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and again after each kick."""
+    rngs = search_generator(request.seed, request.epoch).spawn(len(bounds))
+    pools = [batches[start:stop] for start, stop in bounds]
+    tasks = list(zip(pools, rngs, strict=True))
+    return np.concatenate(crew.map(partial(_refine_task, request, weighting, rounds - 1), tasks, request.report))
+
+
+def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
+    """Orders the set so that neighbours are similar, then swaps within pools of neighbouring batches, `rounds` times.
+
+    Between rounds the batches themselves are put in a new order by their centres, so that others are neighbours.
+    """
+
+    def report(start: float, width: float, done: float) -> None:
+        request.report(start + width * done)
+
+    rng = search_generator(request.seed, request.epoch)
+    order = similar_order(request.pairs, request.used, rng, crew, partial(report, 0.0, _ORDER_SHARE))
+    batches = request.parted(deal(order, request.batch_size))
+    width = (1 - _ORDER_SHARE) / rounds
+    for done in range(rounds):
+        if done:
+            batches = batch_order(request.pairs, batches, crew)
+        tasks = [(rows, None) for rows in np.array_split(batches, _pool_count(request))]
+        told = partial(report, _ORDER_SHARE + done * width, width)
+        batches = np.concatenate(crew.map(partial(_refine_task, request, weighting, 0), tasks, told))
+    return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
+
+
+def _refine_task(
+    request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator | None]
+) -> Ints:
+    batches, rng = task
+    return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng)
+
+
+def _batches_in_pool(request: Request) -> int:
+    return max(_BATCHES_IN_POOL, _SAMPLES_IN_POOL // request.batch_size)
+
+
+def _pool_count(request: Request) -> int:
+    return -(-request.batch_count // _batches_in_pool(request))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Batches with the largest within-batch weight that a search by swaps finds: the default choice.
+
+    Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
+    `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
+    never below that of `Shuffle` with the same seed and epoch. Memory above the embeddings is a few tens of
+    megabytes per thread, time grows in proportion to N.
+
+    Attributes:
+        pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set.
+        partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
+        rounds: How often the search comes back to each batch, with other neighbours or, in pools, after a kick.
+        temperature: τ of the weights.
+        margin: Pairs whose similarity comes within it of an anchor's own positive get no weight.
+        threads: How many threads work; None: one per processor. The plan does not depend on it.
+        normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
+    """
+
+    pool: int | None = None
+    partial_pool: bool = False
+    rounds: int = 3
+    temperature: float = 0.1
+    margin: float | None = None
+    threads: int | None = None
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        check_pool(self.pool)
+        check_flag("partial_pool", self.partial_pool)
+        check_integer("rounds", self.rounds, at_least=1)
+        check_positive("temperature", self.temperature)
+        check_margin(self.margin)
+        if self.threads is not None:
+            check_integer("threads", self.threads, at_least=1)
+        check_flag("normalize", self.normalize)
+
+    def __call__(
+        self,
+        u: object,
+        v: object,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        epoch: int = 0,
+        groups: object = None,
+        leftover: Leftover = "rotate",
+        progress: Progress | None = None,
+    ) -> BatchPlan:
+        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
+        request = open_request(
+            u,
+            v,
+            normalize=self.normalize,
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            groups=groups,
+            leftover=leftover,
+            progress=progress,
+        )
+        weighting = Weighting(request.batch_size, self.temperature, self.margin)
+        with workers(self.threads or os.cpu_count() or 1) as crew:
+            batches = cut(
+                request,
+                weighting,
+                pool=self.pool,
+                partial_pool=self.partial_pool,
+                rounds=self.rounds,
+                crew=crew,
+            )
+            return close_request(request, batches, self, weighting, crew=crew)

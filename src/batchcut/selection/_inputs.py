@@ -1,0 +1,147 @@
+"""What selectors accept: arrays of many kinds, made into unit rows; groups, made into integer codes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._errors import check_integer, invalid, wrong_type
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_ROWS_AT_ONCE = 65_536
+_UNIT_ALREADY = 1e-5
+_UNIT_ENOUGH = 1e-3  # rows that were unit in float32 are off by up to this in float16 and bfloat16
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """N positive pairs: unit rows u (N, d) and v (N, d), float32 and contiguous."""
+
+    u: Floats
+    v: Floats
+
+    @cached_property
+    def positive(self) -> Floats:
+        """(N,) similarities of each sample to its own positive."""
+        return np.einsum("ij,ij->i", self.u, self.v, optimize=False)
+
+    def __len__(self) -> int:
+        return int(self.u.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """The length d of an embedding."""
+        return int(self.u.shape[1])
+
+
+def unit_pairs(u: object, v: object, *, normalize: bool) -> Pairs:
+    """Checks u and v (N, d) and returns them with unit rows in float32; no copy where they are so already."""
+    rows_u, rows_v = unit_rows("u", u, normalize=normalize), unit_rows("v", v, normalize=normalize)
+    check_same_shape(rows_u, rows_v)
+    return Pairs(rows_u, rows_v)
+
+
+def check_same_shape(u: npt.NDArray[Any], v: npt.NDArray[Any]) -> None:
+    """Refuses u and v that are not the two sides of the same pairs."""
+    if u.shape != v.shape:
+        raise invalid("v", f"have the shape of u, {u.shape}", v.shape)
+
+
+def unit_rows(
+    argument: str, values: object, *, normalize: bool, dtype: type[np.floating[Any]] = np.float32
+) -> npt.NDArray[Any]:
+    """Returns `values` (N, d) with unit rows as a contiguous array of `dtype`.
+
+    The rows are read in blocks, so that a memory-mapped or float16 array needs no second whole copy.
+    With `normalize=False`, rows that are not unit vectors are refused instead of divided by their norm.
+    """
+    source = as_array(argument, values)
+    if source.ndim != 2:
+        raise invalid(argument, "have two dimensions (samples, features)", f"shape {source.shape}")
+    if source.dtype.kind != "f":
+        raise wrong_type(argument, "hold floating-point numbers", source.dtype.type(0))
+    if source.shape[0] < 2 or source.shape[1] < 1:
+        raise invalid(argument, "have at least 2 rows and 1 column", f"shape {source.shape}")
+    norms = np.concatenate([_norms(argument, block, start) for start, block in _blocks(source)])
+    worst = int(np.argmax(np.abs(norms - 1)))
+    off = abs(float(norms[worst]) - 1)
+    if not normalize and off > _UNIT_ENOUGH:
+        raise invalid(argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}")
+    if off <= _UNIT_ALREADY and source.dtype == dtype and source.flags.c_contiguous:
+        return np.asarray(source)
+    rows = np.empty(source.shape, dtype)
+    for start, block in _blocks(source):
+        stop = start + len(block)
+        np.divide(_wide(block), norms[start:stop, None], out=rows[start:stop], casting="same_kind")
+    return rows
+
+
+def as_array(argument: str, values: object) -> npt.NDArray[Any]:
+    """A NumPy view of an array, a memory map, a nested list or a torch tensor (torch itself is not imported)."""
+    tensor: Any = values
+    if hasattr(tensor, "detach") and hasattr(tensor, "cpu"):
+        tensor = tensor.detach().cpu()
+        if str(tensor.dtype) == "torch.bfloat16":  # NumPy has no such type
+            tensor = tensor.float()
+        return np.asarray(tensor.numpy())
+    try:
+        return values if isinstance(values, np.ndarray) else np.asarray(tensor)
+    except ValueError as error:
+        raise invalid(argument, "be an array", f"{type(values).__name__} ({error})") from error
+
+
+def group_codes(groups: object, count: int) -> Ints | None:
+    """One integer per sample, equal where the groups are equal; None where no group has two members."""
+    if groups is None:
+        return None
+    labels = as_array("groups", groups)
+    if labels.ndim != 1 or len(labels) != count:
+        raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
+    if labels.dtype.kind == "O":
+        odd = next((x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None)
+        if odd is not None:
+            raise wrong_type("groups", "hold integers or strings", odd)
+        ids: dict[object, int] = {}
+        codes = np.fromiter((ids.setdefault(x, len(ids)) for x in labels), np.int64, count)
+    elif labels.dtype.kind in "iuUS":
+        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    else:
+        raise wrong_type("groups", "hold integers or strings", labels.dtype.type(0))
+    return codes if int(codes.max()) + 1 < count else None
+
+
+def check_batch_size(batch_size: object, count: int) -> int:
+    """Returns the batch size, if it lies between 2 and the number of samples."""
+    size = check_integer("batch_size", batch_size, at_least=2)
+    if size > count:
+        raise invalid("batch_size", f"be at most the number of samples, {count}", size)
+    return size
+
+
+def _blocks(source: npt.NDArray[Any]) -> list[tuple[int, npt.NDArray[Any]]]:
+    starts = range(0, len(source), _ROWS_AT_ONCE)
+    return [(start, source[start : start + _ROWS_AT_ONCE]) for start in starts]
+
+
+def _wide(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.asarray(block, np.float64 if block.dtype.itemsize > 4 else np.float32)
+
+
+def _norms(argument: str, block: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:
+    wide = _wide(block)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+    tiny = 1e-15 if wide.dtype == np.float32 else 1e-150
+    for row in np.flatnonzero(~((norms > tiny) & np.isfinite(norms))):
+        if not np.isfinite(wide[row]).all():
+            raise invalid(argument, "hold finite numbers", f"{wide[row][~np.isfinite(wide[row])][0]} in row {start + row}")
+        peak = np.abs(wide[row]).max()
+        if peak == 0:
+            raise invalid(argument, "have no zero rows", f"zeros in row {start + row}")
+        norms[row] = peak * np.sqrt(np.square(wide[row] / peak).sum())  # squares alone would over- or underflow
+    return np.asarray(norms)

@@ -1,0 +1,131 @@
+"""The compiled inner loops: pair weights, batch scores, swaps within a pool, and the parting of groups.
+
+Float32 throughout. `exp` and `log` are polynomials written out here, because LLVM turns those into vector code and
+calls of the C library's not; both are right to about 1e-6. Scores are in units of the temperature: s = u·v / τ.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ._inputs import Doubles, Floats, Ints
+
+_F = np.float32
+_TILE = 32
+_LN2 = np.float32(0.6931471805599453)
+_LOG2E = np.float32(1.4426950408889634)
+
+_options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(inline="always", **_options)  # type: ignore[untyped-decorator]
+def _exp_nonpositive(x: np.float32) -> np.float32:
+    z = max(x, _F(-80)) * _LOG2E
+    whole = np.int32(z - _F(0.5))
+    f = (z - _F(whole)) * _LN2
+    tail = _F(1 / 6) + f * (_F(1 / 24) + f * (_F(1 / 120) + f * _F(1 / 720)))
+    power = np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
+    return (_F(1) + f * (_F(1) + f * (_F(0.5) + f * tail))) * power
+
+
+@njit(inline="always", **_options)  # type: ignore[untyped-decorator]
+def _log(x: np.float32) -> np.float32:
+    bits = _F(x).view(np.int32)
+    exponent = (bits >> np.int32(23)) - np.int32(127)
+    mantissa = np.int32((bits & np.int32(0x7FFFFF)) | np.int32(0x3F800000)).view(np.float32)
+    t = (mantissa - _F(1)) / (mantissa + _F(1))
+    t2 = t * t
+    series = _F(1) + t2 * (_F(1 / 3) + t2 * (_F(1 / 5) + t2 * (_F(1 / 7) + t2 * _F(1 / 9))))
+    return _F(2) * t * series + _F(exponent) * _LN2
+
+
+@njit(inline="always", **_options)  # type: ignore[untyped-decorator]
+def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> np.float32:
+    # Four soft-plus terms share one logarithm: log(1+e^y) = max(y, 0) + log(1+e^-|y|).
+    a, b, c, d = s - p, s - q, r - p, r - q
+    linear = max(a, _F(0)) + max(b, _F(0)) + max(c, _F(0)) + max(d, _F(0))
+    first = (_F(1) + _exp_nonpositive(-abs(a))) * (_F(1) + _exp_nonpositive(-abs(b)))
+    second = (_F(1) + _exp_nonpositive(-abs(c))) * (_F(1) + _exp_nonpositive(-abs(d)))
+    return linear + _log(first * second)
+
+
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats) -> None:
+    """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
+
+    A pair gets no weight where its score comes within `guard` of the positive of either (a large negative one: no guard).
+    """
+    count = scores.shape[0]
+    flipped = np.empty((_TILE, _TILE), np.float32)
+    for top in range(0, count, _TILE):
+        rows = min(_TILE, count - top)
+        for left in range(top, count, _TILE):
+            columns = min(_TILE, count - left)
+            for j in range(columns):
+                for i in range(rows):
+                    flipped[i, j] = scores[left + j, top + i]
+            for i in range(rows):
+                p = positive[top + i]
+                there, back = scores[top + i, left : left + columns], flipped[i]
+                q, row = positive[left : left + columns], out[top + i, left : left + columns]
+                for j in range(columns):
+                    w = _pair_weight(there[j], back[j], p - log_negatives, q[j] - log_negatives)
+                    row[j] = w if max(there[j], back[j]) < min(p, q[j]) - guard else _F(0)
+            if left == top:
+                for i in range(rows):
+                    out[top + i, top + i] = _F(0)
+            for j in range(columns):
+                for i in range(rows):
+                    out[left + j, top + i] = out[top + i, left + j]
+
+
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def _direction(row: Floats, own: np.float32) -> float:
+    peak = own
+    for j in range(row.shape[0]):
+        peak = max(peak, row[j])
+    total = _F(0)
+    for j in range(row.shape[0]):
+        total += _exp_nonpositive(row[j] - peak)
+    return float(peak - own) + float(_log(total))
+
+
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def score_batch(scores: Floats, log_negatives: np.float32, guard: np.float32) -> tuple[float, float, int]:
+    """Loss (`eq:full_CLIP_loss`), within-batch weight and guarded pairs of one batch with scores (B, B)."""
+    size = scores.shape[0]
+    positive = np.empty(size, np.float32)
+    flipped = np.empty((size, size), np.float32)
+    for i in range(size):
+        positive[i] = scores[i, i]
+        for j in range(size):
+            flipped[j, i] = scores[i, j]
+    loss, weight, guarded = 0.0, 0.0, 0
+    for i in range(size):
+        p = positive[i]
+        there, back, q = scores[i, :i], flipped[i, :i], positive[:i]
+        loss += _direction(scores[i], p) + _direction(flipped[i], p)
+        part, blocked = _F(0), np.int32(0)
+        for j in range(i):
+            w = _pair_weight(there[j], back[j], p - log_negatives, q[j] - log_negatives)
+            free = max(there[j], back[j]) < min(p, q[j]) - guard
+            part += w if free else _F(0)
+            blocked += np.int32(0) if free else np.int32(1)
+        weight += float(part)
+        guarded += int(blocked)
+    return loss / size, weight, guarded
+
+
+@njit(**_options)  # type: ignore[untyped-decorator]
+def score_batches(
+    scores: Floats, sizes: Ints, log_negatives: np.float32, guard: np.float32, losses: Doubles, weights: Doubles
+) -> int:
+    """Writes loss and weight of each batch with scores (K, B, B), of which the first `sizes[k]` count."""
+    guarded = 0
+    for k in range(scores.shape[0]):
+        size = sizes[k]
+        square = np.ascontiguousarray(scores[k, :size, :size])
+        losses[k], weights[k], count = score_batch(square, log_negatives, guard)
+        guarded += count
+    return guarded

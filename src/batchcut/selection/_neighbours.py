@@ -1,0 +1,107 @@
+"""An order of samples, and of batches, in which neighbours are similar."""
+
+from functools import partial
+
+import numpy as np
+from numba import njit
+
+from ._epoch import Progress
+from ._inputs import Floats, Ints, Pairs
+from ._parallel import Workers
+
+_ROWS_AT_ONCE = 4096
+_MOST_CENTRES = 2048
+_SAMPLES_PER_CENTRE = 32
+_TRAINING_PER_CENTRE = 16
+_LLOYD_STEPS = 2
+_LONGEST_CHAIN = 4096
+
+
+def similar_order(pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress) -> Ints:
+    """The samples in an order of k-means cells, each cell next to a similar one.
+
+    Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part
+    samples that belong together, since a sample is no nearer to a coarse centre than chance brings it to another.
+    """
+    count = max(1, min(_MOST_CENTRES, len(samples) // _SAMPLES_PER_CENTRE))
+    centres = _k_means(pairs, samples, count, rng, crew)
+    rank = np.empty(count, np.int64)
+    rank[chain(centres)] = np.arange(count)
+    cells = _nearest(pairs, samples, centres, crew, report)
+    return samples[np.argsort(rank[cells], kind="stable")]
+
+
+def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:
+    """The rows of `batches` (K, B) in an order in which neighbours have similar centres."""
+    starts = range(0, len(batches), max(1, _ROWS_AT_ONCE // batches.shape[1]))
+    step = starts.step
+    blocks = [batches[start : start + step] for start in starts]
+    centres = np.concatenate(crew.map(partial(_batch_centres, pairs), blocks, lambda _: None))
+    return batches[chain(centres)]
+
+
+def chain(centres: Floats) -> Ints:
+    """A path through all centres (K, d), from each to the most similar one not yet on it.
+
+    More than 4,096 centres are first halved across their principal direction, again and again, and each part is
+    chained by itself: a path looks at all pairs.
+    """
+    if len(centres) > _LONGEST_CHAIN:
+        spread = centres - centres.mean(axis=0)
+        direction = np.linalg.eigh(spread.T @ spread)[1][:, -1]
+        order = np.argsort(spread @ direction, kind="stable")
+        halves = np.array_split(order, 2)
+        return np.concatenate([half[chain(centres[half])] for half in halves])
+    unit = centres / np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), np.float32(1e-12))
+    return np.asarray(_walk(unit @ unit.T))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _walk(similarity: Floats) -> Ints:
+    count = len(similarity)
+    path = np.empty(count, np.int64)
+    open_ = np.arange(count)
+    at, left = 0, count
+    for step in range(count):
+        here = open_[at]
+        path[step] = here
+        left -= 1
+        open_[at] = open_[left]
+        row, best = similarity[here], np.float32(-np.inf)
+        for place in range(left):
+            if row[open_[place]] > best:
+                best, at = row[open_[place]], place
+    return path
+
+
+def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
+    """`count` centres of u + v, by Lloyd steps on a random part of the samples."""
+    some = rng.choice(samples, min(len(samples), _TRAINING_PER_CENTRE * count), replace=False)
+    rows = pairs.u[some] + pairs.v[some]
+    centres = rows[:count].copy()
+    for _ in range(_LLOYD_STEPS):
+        cells = _nearest(pairs, some, centres, crew, lambda _: None)
+        order = np.argsort(cells, kind="stable")
+        filled, starts, sizes = np.unique(cells[order], return_index=True, return_counts=True)
+        centres[filled] = np.add.reduceat(rows[order], starts, axis=0) / sizes[:, None].astype(np.float32)
+    return centres
+
+
+def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report: Progress) -> Ints:
+    """The centre that is nearest to u + v of each sample."""
+    across = np.ascontiguousarray(centres.T)
+    offset = np.square(centres).sum(axis=1) / 2
+    blocks = [samples[start : start + _ROWS_AT_ONCE] for start in range(0, len(samples), _ROWS_AT_ONCE)]
+    return np.concatenate(crew.map(partial(_nearest_of, pairs, across, offset), blocks, report))
+
+
+def _nearest_of(pairs: Pairs, across: Floats, offset: Floats, samples: Ints) -> Ints:
+    closeness = (pairs.u[samples] + pairs.v[samples]) @ across
+    closeness -= offset
+    return closeness.argmax(axis=1)
+
+
+def _batch_centres(pairs: Pairs, batches: Ints) -> Floats:
+    used = (batches >= 0)[:, :, None]
+    total = np.where(used, pairs.u[batches], 0).sum(axis=1) + np.where(used, pairs.v[batches], 0).sum(axis=1)
+    return np.asarray(total / used.sum(axis=1), np.float32)

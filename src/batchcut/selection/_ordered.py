@@ -1,0 +1,135 @@
+"""`Ordered`: OSGD, the q batches of largest loss among k random ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._errors import check_integer, check_positive, invalid
+from ._draw import all_batches, draw_batches
+from ._epoch import Leftover, Progress, order_generator
+from ._inputs import Doubles, Ints
+from ._plan import BatchPlan
+from ._request import Request, check_flag, close_request, open_request
+from ._score import Weighting, score
+
+_SCORED_AT_ONCE = 65_536
+
+
+def largest(losses: Doubles, count: int) -> Ints:
+    """The places of the `count` largest losses, largest first; of equal ones the first."""
+    return np.argsort(-losses, kind="stable")[:count]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordered:
+    """Ordered SGD: at each step, the q of k candidate batches with the largest loss.
+
+    - Without replacement (`alg:osgd_wo_replacement`): the samples are randomly partitioned, and of each k batches in
+      turn the q with the largest loss are kept. Batches beyond the last whole k are not used.
+    - With replacement (`alg:osgd`): at each step, k different uniform subsets of B samples are drawn.
+    - `exact`: k = C(N, B); the plan holds the q largest of all batches there are. For small N.
+
+    Samples in no batch that was kept are the plan's left-overs.
+
+    Attributes:
+        k: How many candidates a step looks at; None only with `exact`, where it is C(N, B).
+        q: How many of them it keeps, at most k.
+        replacement: Draw candidates with replacement.
+        steps: With replacement: how many steps the plan holds; None: as many as there would be without.
+        exact: Go through all C(N, B) batches.
+        temperature: τ, at which losses are compared.
+        normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
+    """
+
+    k: int | None = None
+    q: int = 1
+    replacement: bool = False
+    steps: int | None = None
+    exact: bool = False
+    temperature: float = 0.1
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag("exact", self.exact)
+        check_flag("replacement", self.replacement)
+        check_flag("normalize", self.normalize)
+        check_integer("q", self.q, at_least=1)
+        if self.exact:
+            if self.k is not None or self.replacement or self.steps is not None:
+                raise invalid("k, replacement and steps", "be left alone where exact=True", f"k={self.k}")
+        else:
+            if self.k is None:
+                raise invalid("k", "be given unless exact=True", None)
+            check_integer("k", self.k, at_least=1)
+            if self.q > self.k:
+                raise invalid("q", f"be at most k, {self.k}", self.q)
+        if self.steps is not None:
+            check_integer("steps", self.steps, at_least=1)
+            if not self.replacement:
+                raise invalid("steps", "be left alone unless replacement=True", self.steps)
+        check_positive("temperature", self.temperature)
+
+    def __call__(
+        self,
+        u: object,
+        v: object,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        epoch: int = 0,
+        groups: object = None,
+        leftover: Leftover = "rotate",
+        progress: Progress | None = None,
+    ) -> BatchPlan:
+        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
+        request = open_request(
+            u,
+            v,
+            normalize=self.normalize,
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            groups=groups,
+            leftover=leftover,
+            progress=progress,
+        )
+        weighting = Weighting(request.batch_size, self.temperature, None)
+        if self.exact:
+            batches = self._of_all(request, weighting)
+        elif self.replacement:
+            batches = self._of_drawn(request, weighting)
+        else:
+            batches = self._of_partition(request, weighting)
+        return close_request(request, batches, self, weighting, repeats=self.exact or self.replacement)
+
+    def _of_partition(self, request: Request, weighting: Weighting) -> Ints:
+        candidates, k = request.shuffled(), self.k or 1
+        whole = len(candidates) // k * k
+        if whole == 0:
+            raise invalid("k", f"be at most the number of batches, {len(candidates)}", k)
+        losses = score(request.pairs, candidates[:whole], weighting).losses
+        kept = [start + largest(losses[start : start + k], self.q) for start in range(0, whole, k)]
+        batches = candidates[np.concatenate(kept)]
+        return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch, if kept, stands last
+
+    def _of_drawn(self, request: Request, weighting: Weighting) -> Ints:
+        samples, k = np.arange(len(request.pairs)), self.k or 1
+        steps = self.steps or max(1, len(samples) // (request.batch_size * k))
+        rng = order_generator(request.seed, request.epoch)
+        kept = []
+        for step in range(steps):
+            candidates = draw_batches(samples, request.batch_size, k, rng, request.codes)
+            kept.append(candidates[largest(score(request.pairs, candidates, weighting).losses, self.q)])
+            request.report(step / steps)
+        return np.concatenate(kept)
+
+    def _of_all(self, request: Request, weighting: Weighting) -> Ints:
+        candidates = all_batches(len(request.pairs), request.batch_size)
+        if self.q > len(candidates):
+            raise invalid("q", f"be at most C(N, B) = {len(candidates)}", self.q)
+        losses = np.empty(len(candidates))
+        for start in range(0, len(candidates), _SCORED_AT_ONCE):
+            rows = slice(start, start + _SCORED_AT_ONCE)
+            losses[rows] = score(request.pairs, candidates[rows], weighting).losses
+            request.report(start / len(candidates))
+        return candidates[largest(losses, self.q)]

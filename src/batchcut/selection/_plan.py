@@ -1,0 +1,211 @@
+"""`BatchPlan`: which samples share a batch, what was asked for, and what came out."""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .._errors import check_integer, check_positive, invalid, wrong_type
+from ._epoch import Leftover, check_leftover
+from ._inputs import Doubles, Ints
+
+_FORMAT = "batchcut plan 1"
+_ARRAYS = ("batches", "losses", "weights", "left_over")
+_NOT_COMPARED = ("seconds",)
+
+Setting = bool | int | float | str | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BatchPlan:
+    """K batches of B sample indices: a frozen record that cannot be invalid.
+
+    Two plans are equal if they were asked for alike and came out alike; the seconds are not compared.
+
+    Attributes:
+        batches: (K, B) indices; where the last batch is short, its row ends in -1.
+        count: N, the number of samples that were there to choose from.
+        method: The selector's name.
+        settings: The selector's settings.
+        seed: With `epoch`, what all randomness is a function of.
+        epoch: The epoch that the plan is for.
+        temperature: τ, at which losses and weights are given.
+        leftover: What was done with N mod B samples: "rotate" or "short".
+        repeats: Whether batches were drawn independently, so that a sample may be in many of them or in none.
+        losses: (K,) two-sided contrastive loss of each batch.
+        weights: (K,) sum of w(k, l) over the pairs of each batch.
+        left_over: Samples that are in no batch, ascending.
+        group_pairs: Pairs of the same group that share a batch, because they could not be parted.
+        margin_pairs: Pairs that share a batch although the margin takes their weight away.
+        seconds: How long the planning took.
+    """
+
+    batches: Ints
+    count: int
+    method: str
+    settings: Mapping[str, Setting]
+    seed: int
+    epoch: int
+    temperature: float
+    leftover: Leftover
+    repeats: bool
+    losses: Doubles
+    weights: Doubles
+    left_over: Ints
+    group_pairs: int
+    margin_pairs: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        for name in ("batches", "left_over"):
+            object.__setattr__(self, name, _frozen(name, getattr(self, name), np.int64))
+        for name in ("losses", "weights"):
+            object.__setattr__(self, name, _frozen(name, getattr(self, name), np.float64))
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        for name in ("count", "seed", "epoch", "group_pairs", "margin_pairs"):
+            check_integer(name, getattr(self, name), at_least=0)
+        check_positive("temperature", self.temperature)
+        check_leftover(self.leftover)
+        if not self.seconds >= 0:
+            raise invalid("seconds", "be at least 0", self.seconds)
+        _check_batches(self.batches, self.count, repeats=self.repeats)
+        _check_left_over(self.batches, self.left_over, self.count)
+        for name in ("losses", "weights"):
+            if getattr(self, name).shape != (len(self),):
+                raise invalid(name, f"hold one number for each of the {len(self)} batches", getattr(self, name).shape)
+
+    def __len__(self) -> int:
+        return int(self.batches.shape[0])
+
+    def __iter__(self) -> Iterator[Ints]:
+        """Yields the indices of each batch, without the padding of a short one."""
+        for row in self.batches:
+            yield row[: int((row >= 0).sum())]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchPlan):
+            return NotImplemented
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if _compared(f.name))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def batch_size(self) -> int:
+        """B, the width of `batches`."""
+        return int(self.batches.shape[1])
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean of the batch losses: `prob:mini-batch` for this choice of batches."""
+        return float(self.losses.mean())
+
+    @property
+    def total_weight(self) -> float:
+        """The within-batch weight of the whole plan, which `Cut` maximises."""
+        return float(self.weights.sum())
+
+    @property
+    def coverage(self) -> float:
+        """The share of the samples that are in some batch."""
+        return 1 - len(self.left_over) / self.count
+
+    def summary(self) -> str:
+        """What was asked for and what came out, in a few lines of text."""
+        low, middle, high = np.quantile(self.losses, (0.0, 0.5, 1.0))
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
+        return "\n".join(
+            [
+                f"{self.method}({settings})",
+                f"  asked     {self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}",
+                f"  batches   {len(self):,} ({sizes}), {self.coverage:.1%} of the samples, "
+                f"{len(self.left_over):,} left over ({self.leftover})",
+                f"  loss      mean {self.mean_loss:.4f}, min {low:.4f}, median {middle:.4f}, max {high:.4f} "
+                f"at temperature {self.temperature:g}",
+                f"  weight    {self.total_weight:.6g} within batches",
+                f"  pairs     {self.group_pairs:,} of one group together, {self.margin_pairs:,} within the margin",
+                f"  time      {self.seconds:.3g} s",
+            ]
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan as an `.npz` file without pickles; the file is either complete or not there."""
+        target = Path(path)
+        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
+        facts["settings"] = dict(self.settings)
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, format=np.array(_FORMAT), facts=np.array(json.dumps(facts)), **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads a plan that `save` wrote; any other file is refused with a `ValueError`."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                if str(archive["format"]) != _FORMAT:
+                    raise ValueError(f"format {str(archive['format'])!r} is not {_FORMAT!r}")
+                facts = json.loads(str(archive["facts"]))
+                return cls(**{name: archive[name] for name in _ARRAYS}, **facts)
+        except FileNotFoundError:
+            raise
+        except (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})") from error
+
+
+def _compared(name: str) -> bool:
+    return name not in _NOT_COMPARED
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    return np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else bool(mine == theirs)
+
+
+def _frozen(name: str, values: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    if not np.can_cast(array.dtype, dtype, "safe"):
+        raise wrong_type(name, f"hold {np.dtype(dtype).name}", array.dtype.type(0))
+    array = array.astype(dtype)  # a copy, so that nobody else holds it writable
+    array.flags.writeable = False
+    return array
+
+
+def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:
+    if batches.ndim != 2 or batches.shape[0] < 1 or batches.shape[1] < 2:
+        raise invalid("batches", "have shape (K, B) with K ≥ 1 and B ≥ 2", batches.shape)
+    used = batches >= 0
+    if not used[:-1].all() or not used[-1, 0] or (np.diff(used[-1].astype(np.int8)) > 0).any():
+        raise invalid("batches", "be full, but for -1 at the end of the last row", "-1 elsewhere")
+    if batches.min() < -1 or batches.max() >= count:
+        bad = batches.min() if batches.min() < -1 else batches.max()
+        raise invalid("batches", f"hold indices below {count}", bad)
+    ordered = np.sort(batches, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any():
+        raise invalid("batches", "hold no sample twice in one batch", f"sample {ordered[:, 1:][twice][0]}")
+    if not repeats:
+        times = np.bincount(batches[used], minlength=count)
+        if times.max() > 1:
+            raise invalid("batches", "hold each sample once where repeats=False", f"sample {int(times.argmax())}")
+
+
+def _check_left_over(batches: Ints, left_over: Ints, count: int) -> None:
+    absent = np.ones(count, bool)
+    absent[batches[batches >= 0]] = False
+    if not np.array_equal(np.flatnonzero(absent), left_over):
+        raise invalid("left_over", "list the samples that are in no batch, ascending", f"{len(left_over)} samples")

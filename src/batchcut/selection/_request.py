@@ -1,0 +1,155 @@
+"""From a call to a plan: what every selector checks before it works, and measures after."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._errors import check_integer, invalid, wrong_type
+from ._epoch import Leftover, Progress, check_leftover, deal, order_generator, split_off_leftover
+from ._groups import count_group_pairs, part_groups
+from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
+from ._parallel import ALONE, Workers
+from ._plan import BatchPlan
+from ._score import Weighting, score
+
+
+class Selector(Protocol):
+    """What all selectors have in common: settings in the record, data in the call."""
+
+    def __call__(
+        self,
+        u: object,
+        v: object,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        epoch: int = 0,
+        groups: object = None,
+        leftover: Leftover = "rotate",
+        progress: Progress | None = None,
+    ) -> BatchPlan:
+        """Chooses the batches of one epoch from the embeddings u: (N, d) and v: (N, d) of N positive pairs.
+
+        Args:
+            u: Embeddings of one side: NumPy array, memory map or torch tensor of floats.
+            v: Embeddings of the other side; row i of u and v belong together.
+            batch_size: B, between 2 and N.
+            seed: With `epoch`, what all randomness is a function of.
+            epoch: Which epoch the plan is for.
+            groups: An integer or a string per sample; two of one group share a batch only if they must.
+            leftover: Where B does not divide N: "rotate" leaves out N mod B samples, others each epoch;
+                "short" puts them in one short batch.
+            progress: Called with the share of the work done, from 0 to 1.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A checked call: what to choose from, and the start of the clock."""
+
+    pairs: Pairs
+    batch_size: int
+    seed: int
+    epoch: int
+    codes: Ints | None
+    leftover: Leftover
+    used: Ints
+    report: Progress
+    started: float
+
+    @property
+    def batch_count(self) -> int:
+        """K: how many batches a partition of the samples in use has."""
+        return -(-len(self.used) // self.batch_size)
+
+    def shuffled(self) -> Ints:
+        """The partition that `Shuffle` gives this seed and epoch, groups parted (`alg:sgd_wo_replacement`)."""
+        order = order_generator(self.seed, self.epoch).permutation(self.used)
+        return self.parted(deal(order, self.batch_size))
+
+    def parted(self, batches: Ints) -> Ints:
+        """`batches` after the fewest swaps nearby that leave no more pairs of one group together than must be."""
+        return batches if self.codes is None else part_groups(batches, self.codes)
+
+
+def open_request(
+    u: object,
+    v: object,
+    *,
+    normalize: bool,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    groups: object,
+    leftover: str,
+    progress: Progress | None,
+) -> Request:
+    """Checks all that a selector is called with."""
+    started = time.perf_counter()
+    pairs = unit_pairs(u, v, normalize=normalize)
+    size = check_batch_size(batch_size, len(pairs))
+    check_integer("seed", seed, at_least=0)
+    check_integer("epoch", epoch, at_least=0)
+    policy = check_leftover(leftover)
+    if progress is not None and not callable(progress):
+        raise wrong_type("progress", "be None or a function of one number", progress)
+    used, _ = split_off_leftover(len(pairs), size, leftover=policy, seed=seed, epoch=epoch)
+    return Request(
+        pairs=pairs,
+        batch_size=size,
+        seed=int(seed),
+        epoch=int(epoch),
+        codes=group_codes(groups, len(pairs)),
+        leftover=policy,
+        used=used,
+        report=progress or _silent,
+        started=started,
+    )
+
+
+def close_request(
+    request: Request, batches: Ints, selector: object, weighting: Weighting, *, repeats: bool = False, crew: Workers = ALONE
+) -> BatchPlan:
+    """Measures the batches that were chosen and makes the plan."""
+    settings: dict[str, Any] = dict(vars(selector))
+    outcome = score(request.pairs, batches, weighting, crew)
+    absent = np.ones(len(request.pairs), bool)
+    absent[batches[batches >= 0]] = False
+    together = 0 if request.codes is None else count_group_pairs(batches, request.codes)
+    request.report(1.0)
+    return BatchPlan(
+        batches=batches,
+        count=len(request.pairs),
+        method=type(selector).__name__,
+        settings=settings,
+        seed=request.seed,
+        epoch=request.epoch,
+        temperature=weighting.temperature,
+        leftover=request.leftover,
+        repeats=repeats,
+        losses=outcome.losses,
+        weights=outcome.weights,
+        left_over=np.flatnonzero(absent),
+        group_pairs=together,
+        margin_pairs=outcome.guarded,
+        seconds=time.perf_counter() - request.started,
+    )
+
+
+def check_flag(argument: str, value: object) -> None:
+    """Refuses anything but True and False."""
+    if not isinstance(value, bool):
+        raise wrong_type(argument, "be True or False", value)
+
+
+def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuses a value that is not among the choices."""
+    if value not in choices:
+        raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
+
+
+def _silent(_: float) -> None:
+    """Reports nothing."""
+

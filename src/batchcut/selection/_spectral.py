@@ -1,0 +1,141 @@
+"""`Spectral`: the paper's spectral clustering into batches of equal size."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
+from sklearn.manifold import spectral_embedding
+
+from .._errors import check_positive
+from ._epoch import Leftover, Progress, search_generator
+from ._inputs import Doubles, Ints, Pairs
+from ._interrupt import interruptible
+from ._plan import BatchPlan
+from ._pools import check_pool, pool_bounds
+from ._request import check_choice, check_flag, close_request, open_request
+from ._score import Weighting, check_margin
+from ._weights import pair_weights
+
+Variant = Literal["paper", "authors"]
+_VARIANTS = ("paper", "authors")
+_FLOOR = 1e-9  # of the largest weight: pairs without weight must not cut the graph in two, where eigenvectors mix
+
+
+def even_spectral_clusters(
+    weights: npt.NDArray[Any], sizes: Ints, *, variant: Variant, random_state: int
+) -> list[Ints]:
+    """Clusters a graph with `weights` (n, n) into parts of exactly `sizes` (k,): `alg:sc_appendix`.
+
+    "paper" takes the first k eigenvectors of L = D − A with A = w and makes their rows unit. "authors", as in their
+    published code, takes A = exp(w) and the symmetric normalised Laplacian, and leaves the rows alone. Then, in
+    both, k-means gives centres, and a matching of least total distance gives each centre its number of samples.
+    """
+    rows = _eigenvector_rows(weights, len(sizes), variant, random_state)
+    centres = KMeans(len(sizes), random_state=random_state).fit(rows).cluster_centers_
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    samples, places = linear_sum_assignment(cdist(rows, centres)[:, owner])
+    return [samples[owner[places] == cluster] for cluster in range(len(sizes))]
+
+
+def _eigenvector_rows(weights: npt.NDArray[Any], count: int, variant: Variant, random_state: int) -> Doubles:
+    paper = variant == "paper"
+    largest = max(float(weights.max()), np.finfo(float).tiny)
+    affinity = weights.astype(np.float64)
+    if paper:
+        np.maximum(affinity, _FLOOR * largest, out=affinity)
+    else:
+        np.exp(affinity - largest, out=affinity)  # a common factor leaves the normalised Laplacian as it is
+        np.maximum(affinity, np.finfo(float).tiny, out=affinity)
+    np.fill_diagonal(affinity, 0)
+    rows: Doubles = spectral_embedding(
+        affinity, n_components=count, norm_laplacian=not paper, drop_first=False, random_state=random_state
+    )
+    if paper:
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny)
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectral:
+    """The paper's SC: batches by even-sized spectral clustering of the graph w(k, l).
+
+    Choosing a partition with the largest within-batch weight is choosing the least cut between batches
+    (`subsec:spectral_clustering`); the eigenvectors of the graph's Laplacian solve a relaxation of it.
+    Memory grows with n² and time with n³ for n samples in a pool.
+
+    Attributes:
+        variant: "paper" is `alg:sc_appendix` to the letter; "authors" is their published code: exp(w) instead of w,
+            the symmetric normalised Laplacian, rows not normalised.
+        pool: How many random batches are clustered anew at a time, 40 in the paper; None: all.
+        partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
+        temperature: τ of the weights.
+        margin: Pairs whose similarity comes within it of an anchor's own positive get no weight.
+        normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
+    """
+
+    variant: Variant = "paper"
+    pool: int | None = None
+    partial_pool: bool = False
+    temperature: float = 0.1
+    margin: float | None = None
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("variant", self.variant, _VARIANTS)
+        check_pool(self.pool)
+        check_flag("partial_pool", self.partial_pool)
+        check_positive("temperature", self.temperature)
+        check_margin(self.margin)
+        check_flag("normalize", self.normalize)
+
+    def __call__(
+        self,
+        u: object,
+        v: object,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        epoch: int = 0,
+        groups: object = None,
+        leftover: Leftover = "rotate",
+        progress: Progress | None = None,
+    ) -> BatchPlan:
+        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
+        request = open_request(
+            u,
+            v,
+            normalize=self.normalize,
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            groups=groups,
+            leftover=leftover,
+            progress=progress,
+        )
+        bounds = pool_bounds(request.batch_count, self.pool, partial=self.partial_pool)
+        batches = request.shuffled()
+        weighting = Weighting(request.batch_size, self.temperature, self.margin)
+        states = search_generator(request.seed, request.epoch).integers(0, 2**31, len(bounds))
+        for done, (start, stop) in enumerate(bounds):
+            batches[start:stop] = interruptible(
+                self._cluster, request.pairs, batches[start:stop], weighting, int(states[done])
+            )
+            request.report(done / len(bounds))
+        return close_request(request, request.parted(batches), self, weighting)
+
+    def _cluster(self, pairs: Pairs, batches: Ints, weighting: Weighting, random_state: int) -> Ints:
+        if len(batches) == 1:
+            return batches
+        samples, sizes = batches[batches >= 0], (batches >= 0).sum(axis=1)
+        weights = pair_weights(
+            pairs.u[samples], pairs.v[samples], weighting.batch_size, weighting.temperature, margin=weighting.margin
+        )
+        clustered = np.full_like(batches, -1)
+        parts = even_spectral_clusters(weights, sizes, variant=self.variant, random_state=random_state)
+        for row, part in zip(clustered, parts, strict=True):
+            row[: len(part)] = samples[part]
+        return clustered
