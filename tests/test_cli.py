@@ -24,7 +24,7 @@ def run(*words: str) -> int:
 def test_theory_prints_label_claim_margin_and_detail(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("theory", QUICK) == 0
     printed = capsys.readouterr().out
-    for expected in (QUICK, "0.01263", "holds", "does not hold (erratum 1)", "3 tried: 2 hold", "midpoint: 1.3992"):
+    for expected in (QUICK, "0.01263", "holds", "fails (erratum 1)", "3 tried: 2 hold", "midpoint: 1.3992"):
         assert expected in printed
 
 

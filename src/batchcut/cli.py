@@ -116,39 +116,39 @@ def _print_outcomes(outcomes: "Sequence[Check]", *, in_detail: bool) -> None:
     if not console.is_terminal:
         console = Console(width=200)
     table = Table(title="The paper's claims, tried", title_justify="left")
-    table.add_column("label", overflow="fold")
     table.add_column("claim", ratio=1)
-    for name in ("measured", "bound", "margin"):
+    for name in ("measured", "claimed", "margin"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outcome", no_wrap=True)
-    for outcome in outcomes:
-        table.add_row(
-            outcome.label,
-            outcome.claim,
-            f"{outcome.measured:.4g}",
-            f"{outcome.relation} {outcome.bound:.4g}",
-            f"{outcome.margin:.2g}",
-            _verdict(outcome),
-        )
-        if in_detail:
-            for setting, result in outcome.detail:
-                table.add_row("", Text(f"  {setting}: {result}" if result else f"  {setting}", style="dim"))
-            table.add_section()
+    for label in dict.fromkeys(outcome.label for outcome in outcomes):
+        table.add_section()
+        table.add_row(Text(label, style="bold"))
+        for outcome in (outcome for outcome in outcomes if outcome.label == label):
+            _add_outcome(table, outcome, in_detail=in_detail)
     console.print(table)
     held = sum(outcome.holds for outcome in outcomes)
     known = sum(outcome.erratum is not None for outcome in outcomes)
     unexpected = sum(not outcome.as_expected for outcome in outcomes)
     console.print(
-        f"{len(outcomes)} tried: {held} hold; {known} known mistakes of the paper (docs/errata.md); "
+        f"{len(outcomes)} tried: {held} hold, {known} fail as known mistakes of the paper (number in docs/errata.md), "
         f"{unexpected} came out other than expected."
     )
 
 
-def _verdict(outcome: "Check") -> Text:
-    word = "holds" if outcome.holds else "does not hold"
+def _add_outcome(table: Table, outcome: "Check", *, in_detail: bool) -> None:
+    word = "holds" if outcome.holds else "fails"
     if outcome.erratum is not None:
         word += f" (erratum {outcome.erratum})"
-    return Text(word, style="" if outcome.as_expected else "bold red")
+    table.add_row(
+        outcome.claim,
+        f"{outcome.measured:.4g}",
+        f"{outcome.relation} {outcome.bound:.4g}",
+        f"{outcome.margin:.2g}",
+        Text(word, style="" if outcome.as_expected else "bold red"),
+    )
+    if in_detail:
+        for setting, result in outcome.detail:
+            table.add_row(Text(f"  {setting}: {result}" if result else f"  {setting}", style="dim"))
 
 
 if __name__ == "__main__":
