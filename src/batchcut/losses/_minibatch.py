@@ -15,8 +15,9 @@ from ._combinations import combinations
 from ._contrastive import similarities, two_sided_loss
 from ._validate import check_pair, check_temperature
 
-CHUNK = 2**22
-"""How many numbers a stretch of batches may hold at once."""
+CHUNK = 2**24
+"""How many numbers a stretch of batches may hold at once. Blocks below 32 MiB would be no gain: glibc keeps them in its
+heap, where the small results between them leave gaps that the next stretch does not fill."""
 
 LARGEST_MATRIX = 2**24
 """Up to this size the matrix of all similarities is made, if the batches need as many."""
