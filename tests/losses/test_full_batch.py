@@ -2,10 +2,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.losses._reference import pairs
 from torch import Tensor
 
 from batchcut.losses import _full_batch, contrastive_loss, full_batch_loss
-from tests.losses._reference import pairs
 
 
 @pytest.fixture(params=[1, 3, 4, 7, 100], ids="stripes of {}".format)

@@ -2,18 +2,19 @@
 
 import datetime
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from tests.losses._reference import pairs
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 from batchcut.losses import contrastive_loss, gather, gathered_contrastive_loss
-from tests.losses._reference import pairs
 
 WORLD = 2
 SIZES = {"even": (3, 3), "uneven": (2, 5), "one row": (1, 4), "no row": (5, 0)}
@@ -33,7 +34,7 @@ def _rows(sizes: tuple[int, int], rank: int) -> slice:
 
 def _all_jobs(rank: int) -> dict[str, Any]:
     jobs: dict[str, Callable[[int], Any]] = {
-        **{name: lambda rank, sizes=sizes: _loss_and_gradients(rank, sizes) for name, sizes in SIZES.items()},
+        **{name: partial(_loss_and_gradients, sizes) for name, sizes in SIZES.items()},
         "ddp": _through_ddp,
         "joined": lambda rank: gather(torch.full((rank + 1, 2), rank + 1.0)),
         "subgroup": _in_a_group_of_one,
@@ -54,7 +55,7 @@ def _outcome(job: Callable[[int], Any], rank: int) -> Any:
         return str(error)
 
 
-def _loss_and_gradients(rank: int, sizes: tuple[int, int]) -> list[Tensor]:
+def _loss_and_gradients(sizes: tuple[int, int], rank: int) -> list[Tensor]:
     u, v = (x.detach()[_rows(sizes, rank)].requires_grad_() for x in pairs(sum(sizes), 3))
     temperature = torch.tensor(0.2, dtype=torch.float64, requires_grad=True)
     loss = gathered_contrastive_loss(u, v, temperature=temperature)
@@ -86,7 +87,7 @@ def _process(rank: int, folder: str) -> None:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of the two processes found; they are started once for all tests."""
     folder: Path = tmp_path_factory.mktemp("gather")
-    mp.spawn(_process, args=(str(folder),), nprocs=WORLD)
+    spawn(_process, args=(str(folder),), nprocs=WORLD)
     return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
 
 
@@ -127,11 +128,17 @@ def test_a_group_is_kept_to(outcomes: list[dict[str, Any]]) -> None:
     [
         (
             "width",
-            "x must have the same width and dtype on every process; got torch.float32 of width 3, torch.float32 of width 4",
+            (
+                "x must have the same width and dtype on every process; "
+                "got torch.float32 of width 3, torch.float32 of width 4"
+            ),
         ),
         (
             "dtype",
-            "x must have the same width and dtype on every process; got torch.float32 of width 3, torch.float64 of width 3",
+            (
+                "x must have the same width and dtype on every process; "
+                "got torch.float32 of width 3, torch.float64 of width 3"
+            ),
         ),
         ("nan", "x must be finite; got nan in row 2"),
         ("too few", "u must hold at least 2 embeddings of at least 1 dimension; got shape (1, 2)"),

@@ -4,9 +4,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.losses._reference import pairs, slow_nt_xent
 
 from batchcut.losses import nt_xent
-from tests.losses._reference import pairs, slow_nt_xent
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (5, 3), (12, 4)])

@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.losses._reference import all_batches, pairs, slow_loss_of_batch
 
 from batchcut.losses import _ordered, minibatch_loss, order_weights, ordered_loss
-from tests.losses._reference import all_batches, pairs, slow_loss_of_batch
 
 DRAWS = st.integers(1, 40).flatmap(
     lambda total: st.tuples(st.just(total), st.integers(1, total), st.integers(1, total))

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.losses._reference import pairs
 from torch import Tensor
 
 from batchcut.losses import SogCLR, sogclr_loss
-from tests.losses._reference import pairs
 
 NEW = float("nan")
 
 
 def _means(u: Tensor, v: Tensor, temperature: float) -> list[list[float]]:
-    """g of each view, by a loop: the mean of e^(cosine / temperature) over the views of other samples; [side][sample]."""
+    """g of each view, by a loop: the mean of e^(cosine / temperature) over the views of other samples."""
     sides = [F.normalize(x.detach(), dim=1).tolist() for x in (u, v)]
     n = len(u)
 

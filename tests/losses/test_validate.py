@@ -56,7 +56,7 @@ BAD_PAIRS: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "v no tensor": (GOOD, None, TypeError, "v must be a torch tensor; got NoneType"),
     "integers": (GOOD.int(), GOOD, TypeError, "u must have a floating dtype; got torch.int32"),
     "booleans": (GOOD, GOOD.bool(), TypeError, "v must have a floating dtype; got torch.bool"),
-    "complex": (GOOD.cfloat(), GOOD, TypeError, "u must have a floating dtype; got torch.complex64"),
+    "complex": (GOOD.to(torch.complex64), GOOD, TypeError, "u must have a floating dtype; got torch.complex64"),
     "a vector": (torch.ones(4), torch.ones(4), ValueError, r"u must have shape \(n, d\); got \(4,\)"),
     "three axes": (GOOD, GOOD[None], ValueError, r"v must have shape \(n, d\); got \(1, 4, 4\)"),
     "lengths differ": (GOOD, GOOD[:3], ValueError, r"v must have the shape of u, \(4, 4\); got \(3, 4\)"),
@@ -128,12 +128,12 @@ def test_the_named_row_is_the_first_bad_one() -> None:
     x = torch.full((5, 4), 1e-30)
     x[3] = 0
     x[4] = torch.nan
-    with pytest.raises(ValueError, match="got one in row 3$"):
+    with pytest.raises(ValueError, match=r"got one in row 3$"):
         contrastive_loss(x, x)
 
 
 def test_gather_names_its_argument() -> None:
-    with pytest.raises(TypeError, match="^x must have a floating dtype; got torch.int64$"):
+    with pytest.raises(TypeError, match=r"^x must have a floating dtype; got torch.int64$"):
         gather(torch.ones(2, 2, dtype=torch.long))
 
 
