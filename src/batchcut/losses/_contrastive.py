@@ -29,9 +29,23 @@ def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0)
 
 
 def similarities(u: Tensor, v: Tensor, temperature: float | Tensor) -> Tensor:
-    """Inner products over the temperature, (..., n, d) and (..., m, d) to (..., n, m), in float32 at least."""
-    logits = u @ v.mT
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+    """Inner products over the temperature, (..., n, d) and (..., m, d) to (..., n, m), in float32 at least.
+
+    Made in float32 from the start, under autocast too: half precision overflows at 65504 and is off by several
+    percent after the division by a small temperature.
+    """
+    with without_autocast(u):
+        return at_least_float32(u) @ at_least_float32(v).mT / temperature
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """The tensor itself, or a float32 copy of one in half precision."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def without_autocast(x: Tensor) -> torch.autocast:
+    """A context in which operations on the device of `x` keep their precision."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def two_sided_loss(logits: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ._contrastive import at_least_float32, without_autocast
 from ._validate import check_pair, check_temperature
 
 STRIPE = 2**21
@@ -23,19 +24,18 @@ def full_batch_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) 
     backward pass makes the stripes anew. Not twice differentiable.
     """
     check_pair(u, v)
-    at_least_float32 = torch.promote_types(u.dtype, torch.float32)
     # Scaled outside of the function below, so that autograd finds the gradient of a learned temperature.
-    scaled = u.to(at_least_float32) / check_temperature(temperature)
-    loss: Tensor = _FullBatchLoss.apply(scaled, v.to(at_least_float32))  # type: ignore[no-untyped-call]
+    scaled = at_least_float32(u) / check_temperature(temperature)
+    loss: Tensor = _FullBatchLoss.apply(scaled, at_least_float32(v))  # type: ignore[no-untyped-call]
     return loss
 
 
 class _FullBatchLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, v: Tensor) -> Tensor:
-        rows, columns = _log_sums(u, v)
+        with without_autocast(u):
+            positive, rows, columns = _positives_and_log_sums(u, v)
         ctx.save_for_backward(u, v, rows, columns)
-        positive = torch.linalg.vecdot(u, v)
         loss: Tensor = (rows - positive).mean() + (columns - positive).mean()
         return loss
 
@@ -45,29 +45,35 @@ class _FullBatchLoss(torch.autograd.Function):
         u, v, rows, columns = ctx.saved_tensors
         # n ∂L/∂X = P + Q - 2 I, with P and Q the softmax over rows and columns (`lem:loss_M_is_lip_and_bdd`).
         grad_u, grad_v = -2 * v, -2 * u
-        for stripe in _stripes(len(u)):
-            logits = u[stripe] @ v.T
-            softmaxes = (logits - rows[stripe, None]).exp_()
-            softmaxes += logits.sub_(columns).exp_()
-            grad_u[stripe].addmm_(softmaxes, v)
-            grad_v.addmm_(softmaxes.T, u[stripe])
+        with without_autocast(u):
+            for stripe in _stripes(len(u)):
+                logits = u[stripe] @ v.T
+                softmaxes = (logits - rows[stripe, None]).exp_()
+                softmaxes += logits.sub_(columns).exp_()
+                grad_u[stripe].addmm_(softmaxes, v)
+                grad_v.addmm_(softmaxes.T, u[stripe])
         scale = grad / len(u)
         return grad_u.mul_(scale), grad_v.mul_(scale)
 
 
-def _log_sums(u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-sum-exp of each row and of each column of u vᵀ; the latter by the running maximum of its stripes."""
-    rows = u.new_empty(len(u))
+def _positives_and_log_sums(u: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Diagonal of u vᵀ and the log-sum-exp of each row and column; the last by the running maximum of its stripes.
+
+    The diagonal comes from the stripes too: computed in another way it would differ in the last digits, which at a
+    low temperature are not small.
+    """
+    positive, rows = u.new_empty(len(u)), u.new_empty(len(u))
     highest = u.new_full((len(u),), -torch.inf)
     total = u.new_zeros(len(u))
     for stripe in _stripes(len(u)):
         logits = u[stripe] @ v.T
+        positive[stripe] = logits.diagonal(stripe.start)
         rows[stripe] = torch.logsumexp(logits, dim=1)
         higher = torch.maximum(highest, logits.amax(dim=0))
         total *= (highest - higher).exp_()
         total += logits.sub_(higher).exp_().sum(dim=0)
         highest = higher
-    return rows, highest + total.log_()
+    return positive, rows, highest + total.log_()
 
 
 def _stripes(n: int) -> Iterator[slice]:

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from batchcut._errors import invalid
 
 from ._contrastive import contrastive_loss
-from ._validate import check_embeddings
+from ._validate import check_form, check_forms, check_values
 
 
 def gather(x: Tensor, *, group: dist.ProcessGroup | None = None) -> Tensor:
@@ -23,11 +23,12 @@ def gather(x: Tensor, *, group: dist.ProcessGroup | None = None) -> Tensor:
 
     Without a process group the rows come back as they are.
     """
-    check_embeddings("x", x)
-    if not (dist.is_available() and dist.is_initialized()):
-        return x
-    sizes = _sizes(x, group)
-    joined: Tensor = _Gather.apply(x, sizes, group)  # type: ignore[no-untyped-call]
+    check_form("x", x, at_least=0)
+    joined = x
+    if dist.is_available() and dist.is_initialized():
+        joined = _Gather.apply(x, _sizes(x, group), group)  # type: ignore[no-untyped-call]
+    # Not before: a process that fails alone leaves the others waiting for it.
+    check_values("x", joined)
     return joined
 
 
@@ -38,6 +39,7 @@ def gathered_contrastive_loss(
 
     Every process gets the same value. See `gather` for the gradient.
     """
+    check_forms(u, v, at_least=0)
     return contrastive_loss(gather(u, group=group), gather(v, group=group), temperature=temperature)
 
 

@@ -1,7 +1,7 @@
 """The loss over a set of mini-batches, in one vectorised call and bounded memory."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -15,8 +15,12 @@ from ._combinations import combinations
 from ._contrastive import similarities, two_sided_loss
 from ._validate import check_pair, check_temperature
 
-CHUNK = 2**22
-"""How many similarities are held at once."""
+CHUNK = 2**24
+"""How many numbers a stretch of batches may hold at once. Blocks below 32 MiB would be no gain: glibc keeps them in its
+heap, where the small results between them leave gaps that the next stretch does not fill."""
+
+LARGEST_MATRIX = 2**24
+"""Up to this size the matrix of all similarities is made, if the batches need as many."""
 
 MOST_SIMILARITIES = 10**10
 """How many similarities `batches="all"` may need: some minutes of work on two cores."""
@@ -56,22 +60,29 @@ def minibatch_loss(
     if reduction not in ("mean", "none"):
         raise invalid("reduction", "be 'mean' or 'none'", repr(reduction))
     if isinstance(batches, str):
-        stretches, total, size = _all_batches(len(u), batches, batch_size)
+        make, total, size = _all_batches(len(u), batches, batch_size)
     else:
-        stretches, total, size = _given_batches(len(u), batches, batch_size, u.device)
+        make, total, size = _given_batches(len(u), batches, batch_size, u.device)
 
     # Many batches share their similarities, few do not: compute the whole matrix once, or only what is used.
-    if total * size**2 >= len(u) ** 2:
+    if len(u) ** 2 <= min(total * size**2, LARGEST_MATRIX):
         losses_of = partial(_losses_from_matrix, similarities(u, v, temperature))
+        held = size**2
     else:
         losses_of = partial(_losses_from_rows, u, v, temperature)
-    if total * size**2 > CHUNK:
+        held = size**2 + 2 * size * u.shape[1]
+    step = max(1, CHUNK // held)
+    if total > step:
         losses_of = partial(_forgetting, losses_of)
+    stretches = (partial(make, start, min(start + step, total)) for start in range(0, total, step))
 
     if reduction == "none":
         return torch.cat([losses_of(stretch) for stretch in stretches])
     return torch.stack([losses_of(stretch).sum() for stretch in stretches]).sum() / total
 
+
+Make = Callable[[int, int], Tensor]
+"""Makes the batches of a range, (stop - start, B) indices."""
 
 Stretch = Callable[[], Tensor]
 """Makes some of the batches, (k, B) indices; called anew in the backward pass, so that not even these are kept."""
@@ -95,12 +106,7 @@ def _forgetting(compute: Callable[[Stretch], Tensor], stretch: Stretch) -> Tenso
     return result
 
 
-def _bounds(total: int, size: int) -> Iterator[tuple[int, int]]:
-    step = max(1, CHUNK // size**2)
-    return ((start, min(start + step, total)) for start in range(0, total, step))
-
-
-def _all_batches(n: int, name: str, batch_size: int | None) -> tuple[Iterator[Stretch], int, int]:
+def _all_batches(n: int, name: str, batch_size: int | None) -> tuple[Make, int, int]:
     if name != "all":
         raise invalid("batches", "be 'all' or (K, B) indices", repr(name))
     if batch_size is None:
@@ -111,27 +117,26 @@ def _all_batches(n: int, name: str, batch_size: int | None) -> tuple[Iterator[St
         raise invalid(
             "batches",
             f"name at most {MOST_SIMILARITIES // size**2:,} batches of size {size}",
-            f"'all', which is C({n}, {size}) = {_readable(total)} batches",
+            f"'all', which is C({n}, {size}) = {readable(total)} batches",
         )
-    return (partial(combinations, n, size, *bounds) for bounds in _bounds(total, size)), total, size
+    return partial(combinations, n, size), total, size
 
 
-def _readable(count: int) -> str:
+def readable(count: int) -> str:
+    """A count for a message; Python itself refuses to print integers of more than 4300 digits."""
     if count < 10**15:
         return f"{count:,}"
-    exponent = len(str(count)) - 1
-    return f"about {count / 10**exponent:.1f}e{exponent}"
+    fraction, exponent = math.modf(math.log10(count))
+    return f"about {10**fraction:.1f}e{exponent:.0f}"
 
 
-def _given_batches(
-    n: int, batches: Batches, batch_size: int | None, device: torch.device
-) -> tuple[Iterator[Stretch], int, int]:
+def _given_batches(n: int, batches: Batches, batch_size: int | None, device: torch.device) -> tuple[Make, int, int]:
     indices = check_batches(n, batches)
     total, size = indices.shape
     if batch_size is not None and batch_size != size:
         raise invalid("batch_size", f"equal the width of batches, {size}, or be left out", batch_size)
     indices = indices.to(device)
-    return (partial(indices.__getitem__, slice(*bounds)) for bounds in _bounds(total, size)), total, size
+    return lambda start, stop: indices[start:stop], total, size
 
 
 def check_batches(n: int, batches: Batches) -> Tensor:
@@ -141,10 +146,10 @@ def check_batches(n: int, batches: Batches) -> Tensor:
         indices = batches if isinstance(batches, Tensor) else torch.tensor(batches)
     except (TypeError, ValueError, RuntimeError) as error:
         raise invalid("batches", "be 'all' or (K, B) indices, all batches of one size", error) from None
+    if indices.ndim != 2 or indices.numel() == 0:
+        raise invalid("batches", "have shape (K, B) with at least one batch", tuple(indices.shape))
     if indices.dtype == torch.bool or indices.is_floating_point() or indices.is_complex():
         raise TypeError(f"batches must hold integers; got {indices.dtype}")
-    if indices.ndim != 2 or len(indices) == 0:
-        raise invalid("batches", "have shape (K, B) with at least one batch", tuple(indices.shape))
     check_integer("batch size (the width of batches)", indices.shape[1], at_least=2, at_most=n)
     indices = indices.long()
     if indices.device.type == "cpu":

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
 
-from ._contrastive import similarities
+from ._contrastive import at_least_float32, similarities
 from ._validate import check_pair
 
 
@@ -41,7 +41,7 @@ def sogclr_loss(
         The loss and the (n,) new log averages.
     """
     n = len(u)
-    views = F.normalize(torch.cat([u, v]), dim=1)
+    views = F.normalize(at_least_float32(torch.cat([u, v])), dim=1)
     cosines = similarities(views, views, 1.0)
     same_sample = torch.eye(n, dtype=torch.bool, device=u.device).repeat(2, 2)
     negatives = cosines.masked_fill(same_sample, -torch.inf) / temperature
@@ -96,7 +96,7 @@ class SogCLR(nn.Module):
     def _check_index(self, index: Tensor, n: int) -> Tensor:
         if not isinstance(index, Tensor):
             raise wrong_type("index", "be a torch tensor", index)
-        if index.is_floating_point() or index.dtype == torch.bool:
+        if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
             raise TypeError(f"index must hold integers; got {index.dtype}")
         if index.shape != (n,):
             raise invalid("index", f"have shape ({n},), one for each row of u", tuple(index.shape))
@@ -114,7 +114,7 @@ class SogCLR(nn.Module):
             raise invalid(
                 "state_dict",
                 f"hold averages of {self.num_samples} samples, as this module does",
-                f"{len(saved)}",
+                f"shape {tuple(saved.shape)}",
             )
         super()._load_from_state_dict(state_dict, prefix, *args)
 

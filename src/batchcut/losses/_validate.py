@@ -12,8 +12,15 @@ from batchcut._errors import check_positive, invalid, wrong_type
 
 def check_pair(u: Tensor, v: Tensor) -> None:
     """Raises unless `u` and `v` are (n, d) embeddings of the same n >= 2 positive pairs."""
-    check_embeddings("u", u)
-    check_embeddings("v", v)
+    check_forms(u, v, at_least=2)
+    check_values("u", u)
+    check_values("v", v)
+
+
+def check_forms(u: Tensor, v: Tensor, *, at_least: int) -> None:
+    """Raises unless `u` and `v` are (n, d) floating tensors of one shape, dtype and device, with n >= `at_least`."""
+    check_form("u", u, at_least=at_least)
+    check_form("v", v, at_least=at_least)
     if u.shape != v.shape:
         raise invalid("v", f"have the shape of u, {tuple(u.shape)}", tuple(v.shape))
     if u.dtype != v.dtype:
@@ -22,34 +29,32 @@ def check_pair(u: Tensor, v: Tensor) -> None:
         raise invalid("v", f"be on the device of u, {u.device}", v.device)
 
 
-def check_embeddings(argument: str, x: Tensor) -> None:
-    """Raises unless `x` is an (n, d) floating tensor, n >= 2, with finite rows none of which is zero."""
+def check_form(argument: str, x: Tensor, *, at_least: int) -> None:
+    """Raises unless `x` is an (n, d) floating tensor with n >= `at_least` and d >= 1."""
     if not isinstance(x, Tensor):
         raise wrong_type(argument, "be a torch tensor", x)
     if not x.is_floating_point():
         raise TypeError(f"{argument} must have a floating dtype; got {x.dtype}")
     if x.ndim != 2:
         raise invalid(argument, "have shape (n, d)", tuple(x.shape))
-    if x.shape[0] < 2 or x.shape[1] < 1:
-        raise invalid(argument, "hold at least 2 embeddings of at least 1 dimension", f"shape {tuple(x.shape)}")
-    if x.device.type == "cpu" and not torch.compiler.is_compiling():
-        _check_values(argument, x)
+    if x.shape[0] < at_least or x.shape[1] < 1:
+        rule = f"hold at least {at_least} embeddings of at least 1 dimension"
+        raise invalid(argument, rule, f"shape {tuple(x.shape)}")
 
 
-def _check_values(argument: str, x: Tensor) -> None:
-    norms = torch.linalg.vector_norm(x.detach(), dim=1, dtype=torch.promote_types(x.dtype, torch.float32))
-    good = torch.isfinite(norms) & (norms > 0)
+def check_values(argument: str, x: Tensor) -> None:
+    """Raises unless the rows of x: (n, d) are finite and none of them is zero."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    # The largest entry, not the length: the squares of a length overflow and underflow long before the entries do.
+    sizes = torch.linalg.vector_norm(x.detach(), ord=torch.inf, dim=1)
+    good = torch.isfinite(sizes) & (sizes > 0)
     if bool(good.all()):
         return
     row = int(torch.argmin(good.to(torch.int8)))
-    # A norm can overflow or underflow although the entries are in order.
-    if not bool(torch.isfinite(x[row]).all()):
+    if not bool(torch.isfinite(sizes[row])):
         raise invalid(argument, "be finite", f"{_first_bad(x[row])} in row {row}")
-    if not bool(x[row].any()):
-        raise invalid(argument, "hold no zero vector", f"one in row {row}")
-    rest = torch.cat([x[:row], x[row + 1 :]])
-    if len(rest):
-        _check_values(argument, rest)
+    raise invalid(argument, "hold no zero vector", f"one in row {row}")
 
 
 def _first_bad(row: Tensor) -> float:
