@@ -1,9 +1,10 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from batchcut import contrastive_loss
+from batchcut import contrastive_loss, pair_weights
 from batchcut.theory import jensen_bound, osgd_bound, random_embeddings, smoothness
 
 
@@ -56,3 +57,9 @@ def test_jensen_bound_is_tight_for_pairs_and_for_collapsed_batches() -> None:
     assert float(jensen_bound(u @ v.T)) == pytest.approx(float(contrastive_loss(u, v)), abs=1e-12)
     collapsed = torch.ones(6, 2, dtype=torch.float64)
     assert float(jensen_bound(collapsed @ collapsed.T)) == pytest.approx(2 * math.log(6), abs=1e-12)
+
+
+def test_jensen_bound_is_the_sum_of_the_pair_weights() -> None:
+    u, v = random_embeddings(6, 4, seed=1)
+    weights = pair_weights(u, v, 6, 0.2)
+    assert float(jensen_bound(u @ v.T / 0.2)) == pytest.approx(weights[np.triu_indices(6, 1)].sum() / 30, rel=1e-6)

@@ -26,9 +26,10 @@ def sogclr_loss(
         L = \frac1n \sum_{i=1}^{2n} \Big( - z_i \cdot z_{p(i)}
             + \frac1{2n-2} \sum_j \frac{[e^{z_i \cdot z_j / \tau}]}{[a_i]} z_i \cdot z_j \Big)
 
-    where brackets stop the gradient, so that the gradient is that of :math:`-z_i \cdot z_{p(i)} + \tau \log g_i` with
-    the average in place of the batch's own g_i in the denominator (Yuan et al. 2022, algorithm 1). The next s is the
-    mean of the two a of a sample. Averages are kept as logarithms, since e^(1/τ) leaves float32 below τ = 0.012.
+    where brackets stop the gradient, so that it is that of :math:`-z_i \cdot z_{p(i)} + \tau \log g_i` with the average
+    in place of the batch's own g_i in the denominator (Yuan et al. 2022). The two views of a sample share s, and each
+    has its own a, as in the authors' code; the next s is the mean of the two. Averages are kept as logarithms, since
+    e^(1/τ) leaves float32 below τ = 0.012.
 
     Args:
         u: one view of each sample.

@@ -17,6 +17,12 @@ def check_pair(u: Tensor, v: Tensor) -> None:
     check_values("v", v)
 
 
+def check_embeddings(argument: str, x: Tensor) -> None:
+    """Raises unless `x` holds n >= 2 embeddings, finite and none of them zero."""
+    check_form(argument, x, at_least=2)
+    check_values(argument, x)
+
+
 def check_forms(u: Tensor, v: Tensor, *, at_least: int) -> None:
     """Raises unless `u` and `v` are (n, d) floating tensors of one shape, dtype and device, with n >= `at_least`."""
     check_form("u", u, at_least=at_least)
