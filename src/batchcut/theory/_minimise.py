@@ -16,8 +16,10 @@ Shape = Callable[[Tensor], tuple[Tensor, Tensor]]
 FIRST_ORDER_STEPS = 300
 SECOND_ORDER_STEPS = 100
 SMALL_GRADIENT = 1e-11
-"""A start whose gradient is below this has arrived."""
-SAME_LOSS = 1e-8
+"""The best point is polished until its gradient is below this."""
+SMALL_GAIN = 1e-13
+"""A start has arrived where a Newton step promises to lower its loss by less than this."""
+SAME_LOSS = 1e-9
 """A start that ends within this of the minimum has found it."""
 FLAT = 1e-7
 """An eigenvalue of the Hessian below this is taken for zero."""
@@ -73,7 +75,7 @@ def minimise(
     generator = torch.Generator().manual_seed(seed)
     free = torch.randn(starts, rows, d, dtype=torch.float64, generator=generator)
     free, losses = _polish_all(objective, shape, _descend_all(objective, shape, free))
-    best = free[losses.argmin()]
+    best = _polish_all(objective, shape, free[losses.argmin()][None], gain=0.0)[0][0]
     loss, gradient = _value_and_gradient(objective, shape, best)
     u, v = shape(best)
     return Minimum(
@@ -121,7 +123,9 @@ def _descend_all(objective: Objective, shape: Shape, free: Tensor) -> Tensor:
     return _unit(free.detach())
 
 
-def _polish_all(objective: Objective, shape: Shape, free: Tensor) -> tuple[Tensor, Tensor]:
+def _polish_all(
+    objective: Objective, shape: Shape, free: Tensor, *, gain: float = SMALL_GAIN
+) -> tuple[Tensor, Tensor]:
     """Newton's method for all starts: unit rows (starts, rows, d) and their losses.
 
     A step divides by |eigenvalue| + damping, so that it leaves saddle points; a start's damping falls after a step
@@ -129,19 +133,20 @@ def _polish_all(objective: Objective, shape: Shape, free: Tensor) -> tuple[Tenso
     """
     free = free.clone()
     losses = _loss(objective, shape, free)
-    damping = torch.full_like(losses, 1e-2)
+    damping = torch.full_like(losses, 1e-3)
     going = torch.arange(len(free))
     for _ in range(SECOND_ORDER_STEPS):
         here = free[going]
         gradient, hessian = _derivatives(objective, shape, here)
-        far = torch.linalg.vector_norm(gradient, dim=-1) > SMALL_GRADIENT
-        if not bool(far.any()):
-            break
-        going, here, gradient, hessian = going[far], here[far], gradient[far], hessian[far]
         values, vectors = torch.linalg.eigh(hessian)
         # Along a change of length or a rotation of the whole the loss is constant; the floor keeps rounding out.
-        scale = values.abs().clamp(min=FLAT) + damping[going, None]
-        step = (vectors @ ((vectors.mT @ gradient[..., None]) / scale[..., None]))[..., 0]
+        values = values.abs().clamp(min=FLAT)
+        along = (vectors.mT @ gradient[..., None])[..., 0]
+        far = (torch.linalg.vector_norm(gradient, dim=-1) > SMALL_GRADIENT) & ((along**2 / values).sum(dim=-1) > gain)
+        if not bool(far.any()):
+            break
+        going, here, values, vectors, along = going[far], here[far], values[far], vectors[far], along[far]
+        step = (vectors @ (along / (values + damping[going, None]))[..., None])[..., 0]
         there = _unit(here - step.reshape(here.shape))
         after = _loss(objective, shape, there)
         better = after <= losses[going] + 1e-15
