@@ -59,7 +59,7 @@ def minimise(
     Args:
         objective: a function of the inner products.
         n: the number of pairs.
-        d: the dimension.
+        d: the dimension. In one dimension unit vectors are ±1 and each start stays as it is.
         starts: how many random starts.
         seed: of the starts.
         restriction: "none"; "symmetric" (U = V); or "antipodal" (U = V and each row's negative is a row, n even).
@@ -123,9 +123,7 @@ def _descend_all(objective: Objective, shape: Shape, free: Tensor) -> Tensor:
     return _unit(free.detach())
 
 
-def _polish_all(
-    objective: Objective, shape: Shape, free: Tensor, *, gain: float = SMALL_GAIN
-) -> tuple[Tensor, Tensor]:
+def _polish_all(objective: Objective, shape: Shape, free: Tensor, *, gain: float = SMALL_GAIN) -> tuple[Tensor, Tensor]:
     """Newton's method for all starts: unit rows (starts, rows, d) and their losses.
 
     A step divides by |eigenvalue| + damping, so that it leaves saddle points; a start's damping falls after a step
@@ -163,7 +161,8 @@ def _derivatives(objective: Objective, shape: Shape, free: Tensor) -> tuple[Tens
         return _loss(objective, shape, flat.reshape(size))
 
     flat = free.flatten(1)
-    hessian: Tensor = torch.func.vmap(torch.func.hessian(loss), chunk_size=16)(flat)
+    # Backward twice: the forward mode of torch.func.hessian makes torch warn of its own deprecated parts.
+    hessian: Tensor = torch.func.vmap(torch.func.jacrev(torch.func.grad(loss)), chunk_size=32)(flat)
     gradient: Tensor = torch.func.vmap(torch.func.grad(loss))(flat)
     return gradient, hessian
 

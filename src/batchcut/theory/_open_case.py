@@ -199,10 +199,17 @@ def spectrum(u: Tensor, *, tolerance: float = SAME_PRODUCT) -> Spectrum:
 def configuration_name(u: Tensor, *, tolerance: float = SAME_POINT) -> str:
     """What the rows of u: (n, d) form, in words; empty where it is not known here.
 
-    Rows are split into mutually orthogonal parts. A part is a simplex, a regular polygon, or one of a few polyhedra
-    that are told by the multiplicities of their inner products.
+    Rows that coincide are taken together first ("2-fold square"). The rest is split into mutually orthogonal parts. A part
+    is a simplex, a regular polygon, or one of a few polyhedra that are told by the multiplicities of their inner
+    products.
     """
     check_embeddings("u", u)
+    same = torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist") < 10 * tolerance
+    times = int(same.sum(dim=1)[0])
+    if times > 1 and bool((same.sum(dim=1) == times).all()) and times < len(u):
+        # The first of each group is the one that has no twin before it.
+        name = configuration_name(u[~same.tril(-1).any(dim=1)], tolerance=tolerance)
+        return f"{times}-fold {name}" if name else ""
     n, d = u.shape
     if n == 2 * d and d > 1 and is_cross_polytope(u, tolerance=tolerance):
         return "square" if d == 2 else "octahedron" if d == 3 else "cross-polytope"
@@ -212,7 +219,7 @@ def configuration_name(u: Tensor, *, tolerance: float = SAME_POINT) -> str:
 
 _POLYHEDRA: dict[tuple[int, tuple[int, ...]], str] = {
     (8, (4, 12, 12)): "cube",
-    (8, (8, 8, 4, 8)): "square antiprism",
+    (8, (8, 4, 8, 8)): "square antiprism",
     (12, (6, 30, 30)): "icosahedron",
 }
 """By the number of rows and the multiplicities of the inner products in ascending order."""
