@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from batchcut.losses import contrastive_loss, minibatch_loss
@@ -47,7 +49,7 @@ def orthogonal_sum(*parts: Tensor) -> Tensor:
 
 def cube() -> Tensor:
     signs: Tensor = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], dtype=torch.float64)] * 3)
-    return signs / math.sqrt(3)
+    return torch.nn.functional.normalize(signs, dim=1)
 
 
 def antiprism(height: float = 0.56) -> Tensor:
@@ -122,6 +124,27 @@ def test_pairs_let_eight_points_on_the_circle_coincide() -> None:
 def solids() -> dict[str, Tensor]:
     heights = torch.linspace(0.3, 0.8, 201).tolist()
     return {"cube": cube(), **{f"antiprism {height:.4f}": antiprism(height) for height in heights}}
+
+
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 6), spread=st.floats(0.01, 3))
+@settings(max_examples=100, deadline=None)
+def test_the_steps_of_the_proof_for_twice_as_many_points_as_dimensions(seed: int, d: int, spread: float) -> None:
+    """Each inequality of the proof in docs/open-case.md, far from the cross-polytope and near it."""
+    n, c = 2 * d, math.exp(-1)
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(n, d, dtype=torch.float64, generator=generator)
+    u = torch.nn.functional.normalize(cross_polytope(n, d) + spread * noise, dim=1)
+    x = u @ u.T
+    a = n + math.e - 2 - c
+    z, y = x.sum(dim=1), (x**2).sum(dim=1)
+    slack = 1e-10
+    assert bool((x.exp() >= 1 + x + c * x**2 - slack).all())
+    assert bool((x.exp().sum(dim=1) >= a + z + c * y - slack).all())
+    assert float((a + z).log().mean()) >= math.log(a) - slack
+    assert float(y.log().mean()) >= math.log(2) - slack
+    assert float(contrastive_loss(u, u)) >= 2 * math.log(a + 2 * c) - 2 - slack
+    assert optimal_loss(n, d) == pytest.approx(2 * math.log(a + 2 * c) - 2, abs=1e-12)
+    assert float(minibatch_loss(u, u, "all", batch_size=2)) >= optimal_loss(n, d, batch_size=2) - slack
 
 
 @pytest.mark.parametrize(

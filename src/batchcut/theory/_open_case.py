@@ -17,8 +17,8 @@ from ._objectives import Objective, all_batches, full_batch, over_batches
 
 SAME_POINT = 1e-5
 """Distances below this count as zero: symmetric, antipodal, centred."""
-SAME_MINIMUM = 1e-8
-"""A loss less than this above the minimum counts as the minimum."""
+SAME_MINIMUM = 1e-10
+"""A loss less than this above the minimum counts as the minimum; rounding leaves about 1e-15."""
 SAME_PRODUCT = 1e-5
 """Inner products closer than this are one entry of a spectrum."""
 
@@ -199,8 +199,8 @@ def spectrum(u: Tensor, *, tolerance: float = SAME_PRODUCT) -> Spectrum:
 def configuration_name(u: Tensor, *, tolerance: float = SAME_POINT) -> str:
     """What the rows of u: (n, d) form, in words; empty where it is not known here.
 
-    Rows that coincide are taken together first ("2-fold square"). The rest is split into mutually orthogonal parts. A part
-    is a simplex, a regular polygon, or one of a few polyhedra that are told by the multiplicities of their inner
+    Rows that coincide are taken together first ("2-fold square"). The rest is split into mutually orthogonal parts. A
+    part is a simplex, a regular polygon, or one of a few polyhedra that are told by the multiplicities of their inner
     products.
     """
     check_embeddings("u", u)
@@ -220,6 +220,7 @@ def configuration_name(u: Tensor, *, tolerance: float = SAME_POINT) -> str:
 _POLYHEDRA: dict[tuple[int, tuple[int, ...]], str] = {
     (8, (4, 12, 12)): "cube",
     (8, (8, 4, 8, 8)): "square antiprism",
+    (9, (6, 6, 3, 3, 6, 12)): "tricapped trigonal prism",
     (12, (6, 30, 30)): "icosahedron",
 }
 """By the number of rows and the multiplicities of the inner products in ascending order."""
