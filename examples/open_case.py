@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--read", type=Path, metavar="FILE", help="take stored results instead of searching")
     parser.add_argument("--json", type=Path, metavar="FILE", help="store the results, with all coordinates")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables of the docs page")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the minimisers of N = 7 and 8, d = 3 (SVG)")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the minimisers of four cells (SVG)")
     return parser
 
 
@@ -160,40 +160,64 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def figure(cases: Iterable[OpenCase], path: Path) -> None:
-    """Draws the full-batch and the B = 2 minimiser of N = 7 and N = 8 in three dimensions, side by side."""
+    """Draws the full-batch minimiser beside that of all pairs, for four cells."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    shown = [case for case in cases if (case.n, case.d) in ((7, 3), (8, 3))]
-    plt.rcParams["svg.hashsalt"] = "open-case"
-    drawing = plt.figure(figsize=(9, 2.6 * max(1, len(shown))))
-    for row, case in enumerate(shown):
-        points = [("full batch", case.full), *((label, x.found) for label, x in _sizes(case).items())]
-        chosen = [entry for entry in points if entry[0] in ("full batch", "B = 2", "B = 3")]
-        for column, (label, found) in enumerate(chosen):
-            axes = drawing.add_subplot(len(shown), 3, 3 * row + column + 1, projection="3d")
-            _draw(axes, found.u)
-            axes.set_title(f"N = {case.n}, {label}\n{found.name}".strip(), fontsize=9)
+    plt.rcParams.update({"svg.hashsalt": "open-case", "svg.fonttype": "none"})
+    by_cell = {(case.n, case.d): case for case in cases}
+    drawing = plt.figure(figsize=(10, 5.6))
+    for row, column, cell in ((0, 0, (8, 2)), (0, 2, (10, 2)), (1, 0, (8, 3)), (1, 2, (7, 3))):
+        if cell not in by_cell:
+            continue
+        case = by_cell[cell]
+        pairs = _sizes(case)["B = 2"].found
+        for offset, label, found in ((0, "full batch", case.full), (1, "all pairs (B = 2)", pairs)):
+            position = 4 * row + column + offset + 1
+            axes = drawing.add_subplot(2, 4, position, projection="3d" if case.d == 3 else None)
+            (_draw_solid if case.d == 3 else _draw_circle)(axes, found.u)
+            axes.set_title(f"N = {case.n}, d = {case.d}, {label}\n{found.name or 'no name'}", fontsize=9)
+            axes.set_axis_off()
     drawing.tight_layout()
     drawing.savefig(path, metadata={"Date": None})
     plt.close(drawing)
 
 
-def _draw(axes: Any, u: Tensor) -> None:
-    """The convex hull of the rows u: (n, 3), turned so that two configurations can be compared."""
+# Blue and orange of Okabe and Ito, which the colour-blind tell apart.
+BLUE, LIGHT, ORANGE = "#0072b2", "#56b4e9", "#d55e00"
+
+
+def _draw_circle(axes: Any, u: Tensor) -> None:
+    """The rows u: (n, 2) on the circle; where several coincide, their number stands beside them."""
+    angles = torch.linspace(0, 2 * torch.pi, 181)
+    axes.plot(angles.cos().numpy(), angles.sin().numpy(), color=LIGHT, linewidth=1)
+    together = torch.cdist(u, u) < 1e-4
+    turned = (u @ torch.stack([u[0], torch.stack([-u[0, 1], u[0, 0]])]).T).tolist()
+    for (x, y), count in zip(turned, together.sum(dim=1).tolist(), strict=True):
+        axes.plot(x, y, "o", color=ORANGE if count > 1 else BLUE, markersize=9 if count > 1 else 6)
+        if count > 1:
+            axes.text(0.72 * x, 0.72 * y, str(count), ha="center", va="center", fontsize=10)
+    axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal")
+
+
+def _draw_solid(axes: Any, u: Tensor) -> None:
+    """The convex hull of the rows u: (n, 3): its faces, and as edges the lines where faces meet at an angle."""
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
     from scipy.spatial import ConvexHull
 
-    turned = (u @ torch.linalg.eigh(u.T @ u).eigenvectors).numpy()
-    faces = turned[ConvexHull(turned).simplices]
-    # Blue and orange of Okabe and Ito, which the colour-blind tell apart.
-    axes.add_collection3d(Poly3DCollection(faces, facecolor="#56b4e9", edgecolor="#0072b2", alpha=0.25, linewidth=0.8))
-    axes.scatter(*turned.T, color="#d55e00", s=18, depthshade=False)
-    axes.set(xlim=(-0.8, 0.8), ylim=(-0.8, 0.8), zlim=(-0.8, 0.8), box_aspect=(1, 1, 1))
-    axes.view_init(elev=18, azim=25)
-    axes.set_axis_off()
+    points = (u @ torch.linalg.eigh(u.T @ u).eigenvectors).numpy()
+    hull = ConvexHull(points)
+    axes.add_collection3d(Poly3DCollection(points[hull.simplices], facecolor=LIGHT, edgecolor="none", alpha=0.2))
+    for face, neighbours in enumerate(hull.neighbors):
+        for other in neighbours:
+            if face < other and not torch.allclose(*(torch.from_numpy(hull.equations[k]) for k in (face, other))):
+                edge = points[sorted({*hull.simplices[face]} & {*hull.simplices[other]})]
+                axes.plot(*edge.T, color=BLUE, linewidth=1)
+    axes.scatter(*points.T, color=BLUE, s=22, depthshade=False)
+    axes.set(xlim=(-0.7, 0.7), ylim=(-0.7, 0.7), zlim=(-0.7, 0.7), box_aspect=(1, 1, 1))
+    axes.view_init(elev=20, azim=25)
 
 
 if __name__ == "__main__":

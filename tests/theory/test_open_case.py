@@ -49,12 +49,12 @@ def orthogonal_sum(*parts: Tensor) -> Tensor:
 
 def cube() -> Tensor:
     signs: Tensor = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], dtype=torch.float64)] * 3)
-    return torch.nn.functional.normalize(signs, dim=1)
+    return signs / 3**0.5
 
 
 def antiprism(height: float = 0.56) -> Tensor:
     upper = polygon(4) * math.sqrt(1 - height**2)
-    turn = math.sqrt(0.5) * torch.tensor([[1.0, 1.0], [-1.0, 1.0]], dtype=torch.float64)
+    turn: Tensor = math.sqrt(0.5) * torch.tensor([[1.0, 1.0], [-1.0, 1.0]], dtype=torch.float64)
     level = torch.full((4, 1), height, dtype=torch.float64)
     return torch.cat([torch.cat([upper, level], dim=1), torch.cat([upper @ turn, -level], dim=1)])
 
@@ -145,6 +145,40 @@ def test_the_steps_of_the_proof_for_twice_as_many_points_as_dimensions(seed: int
     assert float(contrastive_loss(u, u)) >= 2 * math.log(a + 2 * c) - 2 - slack
     assert optimal_loss(n, d) == pytest.approx(2 * math.log(a + 2 * c) - 2, abs=1e-12)
     assert float(minibatch_loss(u, u, "all", batch_size=2)) >= optimal_loss(n, d, batch_size=2) - slack
+
+
+def pair_loss(t: Tensor) -> Tensor:
+    return 2 * torch.log1p((t - 1).exp())
+
+
+def cubic() -> tuple[float, float, float, float]:
+    """Coefficients of the cubic that meets the loss of a pair at -1, 0 (twice) and 1."""
+    low, middle, high = pair_loss(torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)).tolist()
+    slope = 2 / (1 + math.e)
+    return middle, slope, (high + low) / 2 - middle, (high - low) / 2 - slope
+
+
+def test_the_cubic_of_the_proof_for_pairs() -> None:
+    h0, h1, h2, h3 = cubic()
+    assert min(h1, h2, h3) > 0
+    t = torch.linspace(-1, 1, 2001, dtype=torch.float64)
+    assert bool((pair_loss(t) >= h0 + h1 * t + h2 * t**2 + h3 * t**3 - 1e-15).all())
+    # The quotient grows, as the fifth derivative is negative, and starts above zero.
+    share = torch.sigmoid(t - 1)
+    fifth = 2 * share * (1 - share) * (1 - 2 * share) * (1 - 12 * share * (1 - share))
+    assert bool((fifth[:-1] < 0).all())
+    assert 2 / (1 + math.exp(2)) - (h1 - 2 * h2 + 3 * h3) == pytest.approx(0.002618, abs=1e-6)
+
+
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 4), times=st.integers(1, 3), spread=st.floats(0.01, 3))
+@settings(max_examples=60, deadline=None)
+def test_for_pairs_nothing_is_below_the_repeated_cross_polytope(seed: int, d: int, times: int, spread: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    repeated = cross_polytope(2 * d, d).repeat(times, 1)
+    noise = torch.randn(len(repeated), d, dtype=torch.float64, generator=generator)
+    u = torch.nn.functional.normalize(repeated + spread * noise, dim=1)
+    lowest = float(minibatch_loss(repeated, repeated, "all", batch_size=2))
+    assert float(minibatch_loss(u, u, "all", batch_size=2)) >= lowest - 1e-12
 
 
 @pytest.mark.parametrize(

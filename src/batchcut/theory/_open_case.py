@@ -221,6 +221,7 @@ _POLYHEDRA: dict[tuple[int, tuple[int, ...]], str] = {
     (8, (4, 12, 12)): "cube",
     (8, (8, 4, 8, 8)): "square antiprism",
     (9, (6, 6, 3, 3, 6, 12)): "tricapped trigonal prism",
+    (10, (1, 8, 4, 8, 8, 8, 8)): "bicapped square antiprism",
     (12, (6, 30, 30)): "icosahedron",
 }
 """By the number of rows and the multiplicities of the inner products in ascending order."""
