@@ -44,7 +44,8 @@ def polygon(n: int) -> Tensor:
 
 
 def orthogonal_sum(*parts: Tensor) -> Tensor:
-    return torch.block_diag(*parts)
+    together: Tensor = torch.block_diag(*parts)
+    return together
 
 
 def cube() -> Tensor:
