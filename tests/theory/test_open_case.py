@@ -182,6 +182,20 @@ def test_for_pairs_nothing_is_below_the_repeated_cross_polytope(seed: int, d: in
     assert float(minibatch_loss(u, u, "all", batch_size=2)) >= lowest - 1e-12
 
 
+@pytest.mark.parametrize("d", [2, 3, 4])
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_turn_of_one_copy_lowers_the_full_batch_loss(d: int, times: int) -> None:
+    generator = torch.Generator().manual_seed(d)
+    turn = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=generator)).Q
+    copy = cross_polytope(2 * d, d)
+    repeated, turned = copy.repeat(times, 1), torch.cat([copy.repeat(times - 1, 1), copy @ turn])
+    sums = (repeated @ repeated.T).exp().sum(dim=1)
+    assert bool(((turned @ turned.T).exp().sum(dim=1) < sums - 1e-6).all())
+    assert float(contrastive_loss(turned, turned)) < float(contrastive_loss(repeated, repeated)) - 1e-6
+    pairs = (float(minibatch_loss(x, x, "all", batch_size=2)) for x in (turned, repeated))
+    assert next(pairs) > next(pairs)
+
+
 @pytest.mark.parametrize(
     ("u", "name"),
     [
