@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from scipy.spatial import ConvexHull
 from torch import Tensor
 
 from batchcut.theory import Agreement, Found, OpenCase, open_case
@@ -161,11 +163,9 @@ def _row(cells: Iterable[str]) -> str:
 
 def figure(cases: Iterable[OpenCase], path: Path) -> None:
     """Draws the full-batch minimiser beside that of all pairs, for four cells."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
+    # By name, as only this function needs matplotlib: the table is printed without it.
+    import_module("matplotlib").use("Agg")
+    plt = import_module("matplotlib.pyplot")
     plt.rcParams.update({"svg.hashsalt": "open-case", "svg.fonttype": "none"})
     by_cell = {(case.n, case.d): case for case in cases}
     drawing = plt.figure(figsize=(10, 5.6))
@@ -204,12 +204,10 @@ def _draw_circle(axes: Any, u: Tensor) -> None:
 
 def _draw_solid(axes: Any, u: Tensor) -> None:
     """The convex hull of the rows u: (n, 3): its faces, and as edges the lines where faces meet at an angle."""
-    from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
-    from scipy.spatial import ConvexHull
-
+    art = import_module("mpl_toolkits.mplot3d.art3d")
     points = (u @ torch.linalg.eigh(u.T @ u).eigenvectors).numpy()
     hull = ConvexHull(points)
-    axes.add_collection3d(Poly3DCollection(points[hull.simplices], facecolor=LIGHT, edgecolor="none", alpha=0.2))
+    axes.add_collection3d(art.Poly3DCollection(points[hull.simplices], facecolor=LIGHT, edgecolor="none", alpha=0.2))
     for face, neighbours in enumerate(hull.neighbors):
         for other in neighbours:
             if face < other and abs(hull.equations[face] - hull.equations[other]).max() > 1e-6:

@@ -321,6 +321,15 @@ def test_the_example_searches_stores_and_reads(
     assert "square" in capsys.readouterr().out
 
 
+def test_the_example_draws(tmp_path: Path, example: dict[str, Any]) -> None:
+    pytest.importorskip("matplotlib")
+    figure = tmp_path / "figure.svg"
+    example["main"](["--read", str(STORED), "--figure", str(figure)])
+    text = figure.read_text()
+    for name in ("8-gon", "2-fold square", "10-gon", "2-fold pentagon", "square antiprism", "cube"):
+        assert name in text
+
+
 @pytest.mark.slow
 def test_another_seed_finds_the_stored_minima(stored: list[OpenCase]) -> None:
     for case in stored:
