@@ -24,6 +24,12 @@ from ._minimise import minimise as minimise
 from ._objectives import all_batches as all_batches
 from ._objectives import full_batch as full_batch
 from ._objectives import over_batches as over_batches
+from ._open_case import Agreement as Agreement
+from ._open_case import Found as Found
+from ._open_case import OpenCase as OpenCase
+from ._open_case import configuration_name as configuration_name
+from ._open_case import open_case as open_case
+from ._open_case import spectrum as spectrum
 from ._optima import optimal_loss as optimal_loss
 from ._toy import toy_embeddings as toy_embeddings
 from ._toy import toy_steps as toy_steps
