@@ -1,8 +1,10 @@
 """Fewer than all batches have other minimisers than the full batch."""
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
+import torch
 from torch import Tensor
 
 from batchcut.losses import minibatch_loss
@@ -132,3 +134,28 @@ def a_partition_as_printed() -> Check:
     """The counter-example is a partition."""
     text = "as printed, for any N: no configuration minimises both a partition's and the full loss"
     return _refuted("thm:ncb-is-necessary2", text)
+
+
+@claim("fig:ful_mini_loss_compare")
+def same_minimiser_as_printed() -> Check:
+    """At the 10-gon, the best known for the full batch, against a pentagon taken twice."""
+    ring, pentagon = _polygon(10), _polygon(5).repeat(2, 1)
+    pairs, full = all_batches(10, 2), all_batches(10, 10)
+    return Check(
+        label="fig:ful_mini_loss_compare",
+        claim="as printed, N=10 B=2 d=2: the full-batch minimiser minimises all pairs (loss above a rival)",
+        measured=_loss(ring, pairs) - _loss(pentagon, pairs),
+        relation="<=",
+        bound=0.0,
+        tolerance=1e-9,
+        detail=(
+            ("regular 10-gon", f"all pairs {_loss(ring, pairs):.8f}, full batch {_loss(ring, full):.8f}"),
+            ("pentagon twice", f"all pairs {_loss(pentagon, pairs):.8f}, full batch {_loss(pentagon, full):.8f}"),
+        ),
+        erratum=19,
+    )
+
+
+def _polygon(corners: int) -> Tensor:
+    angles = torch.arange(corners, dtype=torch.float64) * (2 * math.pi / corners)
+    return torch.stack([angles.cos(), angles.sin()], dim=1)
