@@ -48,6 +48,34 @@ def test_failed_claim_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "came out other than expected" in capsys.readouterr().out
 
 
+def test_strict_counts_known_mistakes() -> None:
+    assert run("theory", QUICK, "--quiet", "--strict") == 1
+
+
+def test_quiet_json_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("theory", QUICK, "--quiet", "--json") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_closed_pipe_is_no_failed_check(flag: list[str]) -> None:
+    command = [sys.executable, "-m", "batchcut", "theory", QUICK, *flag]
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert result.returncode == 141
+    assert "Traceback" not in result.stderr
+
+
+def test_output_without_greek_letters() -> None:
+    command = [sys.executable, "-m", "batchcut", "theory", "thm:ncb-is-necessary1"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, env=environment, capture_output=True)
+    assert result.returncode == 0
+    assert b"fails (erratum 10)" in result.stdout
+
+
 def test_unknown_label_names_the_labels(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("theory", "thm:nonsense") == 2
     error = capsys.readouterr().err

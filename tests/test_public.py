@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -31,8 +32,65 @@ PUBLIC = {
 }
 
 
+LOSSES = {
+    "SogCLR",
+    "contrastive_loss",
+    "full_batch_loss",
+    "gather",
+    "gathered_contrastive_loss",
+    "minibatch_loss",
+    "nt_xent",
+    "order_weights",
+    "ordered_loss",
+    "sogclr_loss",
+    "two_sided_loss",
+}
+
+THEORY = {
+    "Agreement",
+    "Check",
+    "Descent",
+    "Found",
+    "Minimum",
+    "OpenCase",
+    "all_batches",
+    "asymmetry",
+    "checks",
+    "configuration_name",
+    "cross_polytope",
+    "descend",
+    "distance_to_optimum",
+    "full_batch",
+    "is_cross_polytope",
+    "is_equiangular_tight_frame",
+    "is_simplex_etf",
+    "jensen_bound",
+    "labels",
+    "minimise",
+    "non_antipodality",
+    "open_case",
+    "optimal_loss",
+    "osgd_bound",
+    "over_batches",
+    "random_embeddings",
+    "run_checks",
+    "simplex_etf",
+    "smoothness",
+    "spectrum",
+    "toy_embeddings",
+    "toy_steps",
+    "toy_trajectory",
+}
+
+
 def test_public_names() -> None:
     assert set(batchcut.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize(("package", "names"), [(losses, LOSSES), (theory, THEORY)])
+def test_public_names_of_packages(package: ModuleType, names: set[str]) -> None:
+    found = {name for name in dir(package) if not name.startswith("_")}
+    assert {name for name in found if not isinstance(getattr(package, name), ModuleType)} == names
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))

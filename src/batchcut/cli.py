@@ -1,7 +1,9 @@
 """The command line: parse, call, print."""
 
 import importlib.metadata
+import io
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ import batchcut
 if TYPE_CHECKING:
     from batchcut.theory import Check
 
-DONE, CHECK_FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+DONE, CHECK_FAILED, WRONG_USE, INTERRUPTED, OUTPUT_CLOSED = 0, 1, 2, 130, 141
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class Theory:
     """Try every claim of the paper and print by what margin it holds.
 
     A claim that is known to be wrong as printed carries the number of its erratum (docs/errata.md) and is expected to
-    fail. The exit code is 1 if any claim comes out other than expected.
+    fail. The exit code is 1 if any claim comes out other than expected; with --strict, if any does not hold.
 
     `batchcut theory` prints the table of all claims, which takes about a minute; `batchcut theory thm:Toy-example`
     the detail of one; `batchcut theory --json` is for scripts.
@@ -42,6 +44,9 @@ class Theory:
     quiet: bool = False
     """Print nothing and only set the exit code."""
 
+    strict: bool = False
+    """Exit with 1 for the known mistakes too: for any claim that does not hold."""
+
     def run(self) -> int:
         """Tries the claims and prints what came out."""
         from batchcut.theory import checks, run_checks
@@ -53,11 +58,12 @@ class Theory:
             for outcome in run_checks(self.label):
                 outcomes.append(outcome)
                 progress.update(task, advance=1, description=outcome.label)
-        if self.json:
+        if self.json and not self.quiet:
             print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=2, ensure_ascii=False))
         elif not self.quiet:
             _print_outcomes(outcomes, in_detail=self.label is not None)
-        return DONE if all(outcome.as_expected for outcome in outcomes) else CHECK_FAILED
+        right = all(outcome.holds if self.strict else outcome.as_expected for outcome in outcomes)
+        return DONE if right else CHECK_FAILED
 
 
 VERBS: dict[str, Callable[..., Theory]] = {"theory": Theory}
@@ -66,6 +72,9 @@ VERBS: dict[str, Callable[..., Theory]] = {"theory": Theory}
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `batchcut` with the given arguments, those of the process if left out, and exits."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that has no ρ gets a question mark, not an error.
+        sys.stdout.reconfigure(errors="replace")
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if words == ["--version"]:
@@ -81,6 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     try:
         sys.exit(verb.run())
+    except BrokenPipeError:
+        # Whoever read the output has had enough. What is left in the buffer must go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(OUTPUT_CLOSED)
     except KeyboardInterrupt:
         print("\nbatchcut: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -101,6 +114,12 @@ def _progress(*, hidden: bool) -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves it to `main`: Rich itself would exit with the code of a failed check."""
+        raise BrokenPipeError
+
+
 def _as_json(outcome: "Check") -> dict[str, object]:
     return asdict(outcome) | {
         "margin": outcome.margin,
@@ -111,10 +130,8 @@ def _as_json(outcome: "Check") -> dict[str, object]:
 
 
 def _print_outcomes(outcomes: "Sequence[Check]", *, in_detail: bool) -> None:
-    console = Console()
     # Where the output is no terminal there is no width to fit into.
-    if not console.is_terminal:
-        console = Console(width=200)
+    console = _Console(width=None if sys.stdout.isatty() else 200)
     table = Table(title="The paper's claims, tried", title_justify="left")
     table.add_column("claim", ratio=1)
     for name in ("measured", "claimed", "margin"):

@@ -140,7 +140,7 @@ def test_a_group_is_kept_to(outcomes: list[dict[str, Any]]) -> None:
                 "got torch.float32 of width 3, torch.float64 of width 3"
             ),
         ),
-        ("nan", "x must be finite; got nan in row 2"),
+        ("nan", "u must be finite; got nan in row 2"),
         ("too few", "u must hold at least 2 embeddings of at least 1 dimension; got shape (1, 2)"),
     ],
 )

@@ -86,10 +86,11 @@ def test_stretches_change_nothing(
 
 
 def test_stretches_without_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_minibatch, "CHUNK", 20)
     u, v = pairs(9, 4)
+    expected = minibatch_loss(u, v, SETS["many"]).item()
+    monkeypatch.setattr(_minibatch, "CHUNK", 20)
     with torch.no_grad():
-        assert minibatch_loss(u, v, SETS["many"]).item() == pytest.approx(minibatch_loss(u, v, SETS["many"]).item())
+        assert minibatch_loss(u, v, SETS["many"]).item() == pytest.approx(expected, abs=1e-14)
 
 
 MEASURE = """
@@ -234,3 +235,19 @@ def test_a_batch_size_that_contradicts_the_batches() -> None:
 def test_an_unknown_reduction() -> None:
     with pytest.raises(ValueError, match=r"^reduction must be 'mean' or 'none'; got 'sum'$"):
         minibatch_loss(torch.eye(4), torch.eye(4), [[0, 1]], reduction="sum")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [np.array([0, 1]), np.array([2, 3])],
+        [torch.tensor([0, 1]), torch.tensor([2, 3])],
+        np.array([[2, 3], [0, 1]])[::-1],
+        np.array([[0, 1], [2, 3]], dtype=">i8"),
+        ((0, 1), (2, 3)),
+    ],
+    ids=["arrays", "tensors", "reversed", "big-endian", "tuples"],
+)
+def test_batches_come_in_many_forms(batches: object) -> None:
+    u, v = pairs(4, 3)
+    torch.testing.assert_close(minibatch_loss(u, v, batches), minibatch_loss(u, v, [[0, 1], [2, 3]]))

@@ -78,3 +78,9 @@ def test_order_side_and_length_do_not_matter(n: int, seed: int, scale: float) ->
     u, v = pairs(n, 4, seed=seed)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     torch.testing.assert_close(nt_xent(scale * v[order], u[order]), nt_xent(u, v), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("length", [1e-30, 1e-20, 1e20, 1e30])
+def test_rows_of_any_length(length: float) -> None:
+    u, v = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(nt_xent(u * length, v * length), nt_xent(u, v))

@@ -72,13 +72,14 @@ def test_ranks_that_only_exact_integers_tell_apart() -> None:
 
 
 def test_chosen_ranks_are_those_of_the_whole_list() -> None:
-    assert torch.equal(order_weights(30, 8, 3, ranks=[4, 1, 30]), order_weights(30, 8, 3)[[3, 0, 29]])
+    chosen = order_weights(30, 8, 3, ranks=[4, 1, 30])
+    torch.testing.assert_close(chosen, order_weights(30, 8, 3)[[3, 0, 29]], rtol=1e-13, atol=0)
 
 
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = order_weights(30, 8, 3)
+    expected = order_weights(30, 8, 3, ranks=range(1, 31))
     monkeypatch.setattr(_ordered, "CHUNK", 20)
-    assert torch.equal(order_weights(30, 8, 3), expected)
+    assert torch.equal(order_weights(30, 8, 3, ranks=range(1, 31)), expected)
 
 
 @pytest.mark.parametrize(("k", "q"), [(1, 1), (3, 1), (3, 2), (4, 4), (6, 3)])
@@ -153,3 +154,9 @@ def test_bad_ranks(rank: Any, kind: type[Exception], text: str) -> None:
 def test_bad_settings_of_the_loss(settings: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}$"):
         ordered_loss(torch.eye(4), torch.eye(4), **settings)
+
+
+@pytest.mark.parametrize(("total", "k", "q"), [(1, 1, 1), (7, 7, 3), (30, 29, 28), (40, 39, 1), (500, 400, 40)])
+def test_all_weights_equal_those_of_given_ranks(total: int, k: int, q: int) -> None:
+    weights = order_weights(total, k, q)
+    torch.testing.assert_close(weights, order_weights(total, k, q, ranks=range(1, total + 1)), rtol=1e-12, atol=1e-15)

@@ -194,3 +194,10 @@ def test_bad_settings(settings: dict[str, Any], kind: type[Exception], text: str
 def test_bad_indices(index: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=f"^{re.escape(text)}$"):
         SogCLR(9)(index, torch.eye(4), torch.eye(4))
+
+
+@pytest.mark.parametrize("length", [1e-20, 1e20])
+def test_rows_of_any_length(length: float) -> None:
+    u, v = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+    index = torch.arange(4)
+    torch.testing.assert_close(SogCLR(4)(index, u * length, v * length), SogCLR(4)(index, u, v))

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from batchcut import contrastive_loss
+from batchcut import contrastive_loss, minibatch_loss
+from batchcut.losses import two_sided_loss
 from batchcut.theory import Check, checks
 from batchcut.theory import _bounds as bounds
 from batchcut.theory import _optima as optima
 from batchcut.theory import _toy as toy
+from batchcut.theory._threads import one_thread
 from batchcut.theory.claims import _batches, _convergence, _graph, _optima, _quasiconvexity, _smoothness
 from batchcut.theory.claims import _toy as _toy_claims
+from batchcut.theory.claims._quasiconvexity import _three_points as three_points
 
 LABELS_ASKED_FOR = {
     "thm:standard-full-batch-case1",
@@ -26,6 +29,7 @@ LABELS_ASKED_FOR = {
     "lem:lclipnonquasiconvex",
     "thm:Toy-example",
     "coro:convergence_comparison",
+    "theorem 9",
     "thm:bdd-of-grad",
     "thm:lipschtiz-of-loss-grad",
     "lem:loss_M_is_lip_and_bdd",
@@ -36,10 +40,8 @@ LABELS_ASKED_FOR = {
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread():
+        yield
 
 
 @pytest.mark.parametrize("function", checks(), ids=lambda function: function.__name__)
@@ -108,6 +110,32 @@ def test_claim_fails_when_something_is_wrong(
     if module is toy:
         monkeypatch.setattr(_toy_claims, name, wrong)
     assert not function().holds
+
+
+KNOWN_MISTAKES: list[tuple[Callable[[], Check], Any, str, Any]] = [
+    (_optima.not_a_scaling_as_printed, _optima, "contrastive_loss", lambda u, v: contrastive_loss(u, v) + u[1, 0]),
+    (_batches.a_partition_as_printed, _batches, "full_batch", lambda: lambda x: -two_sided_loss(x)),
+    (_batches.a_pair_that_never_meets_as_printed, _batches, "full_batch", lambda: lambda x: -two_sided_loss(x)),
+    (_batches.supports_the_theorem, _batches, "minibatch_loss", lambda u, v, batches: -minibatch_loss(u, v, batches)),
+    (_quasiconvexity.non_quasi_convex_as_printed, _quasiconvexity, "_three_points", lambda _: three_points(0.8)),
+    (_toy_claims.step_ratio_at_fixed_rate, _toy_claims, "REPLICATES", 1),
+    (_toy_claims.leading_terms, _toy_claims, "leading_bounds", lambda **_: toy.ToyBounds(osgd=1.0, sgd=1.0)),
+    (_smoothness.ordered_gradient_as_printed, _smoothness, "smoothness", lambda size: 1e6),
+    (_convergence.at_the_optimum_as_printed, _convergence, "osgd_bound", lambda **_: 1.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "module", "name", "wrong"), KNOWN_MISTAKES, ids=lambda x: getattr(x, "__name__", None)
+)
+def test_known_mistake_is_noticed_when_it_goes_away(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[[], Check], module: Any, name: str, wrong: Any
+) -> None:
+    assert function().as_expected
+    monkeypatch.setattr(module, name, wrong)
+    outcome = function()
+    assert outcome.holds
+    assert not outcome.as_expected
 
 
 def test_log_form_fails_for_a_larger_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,4 +73,4 @@ def test_bounds_by_hand() -> None:
 
 def test_bad_method() -> None:
     with pytest.raises(ValueError, match="method must be 'OSGD', 'SGD' or 'all batches'; got 'Adam'"):
-        next(toy_trajectory("Adam", learning_rate=0.1, epsilon=0.1))  # type: ignore[arg-type]
+        toy_trajectory("Adam", learning_rate=0.1, epsilon=0.1)  # type: ignore[arg-type]

@@ -11,5 +11,3 @@ from ._ordered import order_weights as order_weights
 from ._ordered import ordered_loss as ordered_loss
 from ._sogclr import SogCLR as SogCLR
 from ._sogclr import sogclr_loss as sogclr_loss
-from ._validate import check_embeddings as check_embeddings
-from ._validate import check_pair as check_pair

@@ -1,6 +1,7 @@
 """The two-sided contrastive loss of the paper."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ._validate import check_pair, check_temperature
@@ -41,6 +42,15 @@ def similarities(u: Tensor, v: Tensor, temperature: float | Tensor) -> Tensor:
 def at_least_float32(x: Tensor) -> Tensor:
     """The tensor itself, or a float32 copy of one in half precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Rows (..., d) scaled to unit length, in float32 at least.
+
+    By the largest entry first: the squares of a length overflow and underflow long before the entries do.
+    """
+    wide = at_least_float32(x)
+    return F.normalize(wide / wide.detach().abs().amax(dim=-1, keepdim=True), dim=-1)
 
 
 def without_autocast(x: Tensor) -> torch.autocast:

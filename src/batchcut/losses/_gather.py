@@ -23,12 +23,16 @@ def gather(x: Tensor, *, group: dist.ProcessGroup | None = None) -> Tensor:
 
     Without a process group the rows come back as they are.
     """
-    check_form("x", x, at_least=0)
+    return _joined("x", x, group)
+
+
+def _joined(argument: str, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    check_form(argument, x, at_least=0)
     joined = x
     if dist.is_available() and dist.is_initialized():
-        joined = _Gather.apply(x, _sizes(x, group), group)  # type: ignore[no-untyped-call]
+        joined = _Gather.apply(x, _sizes(argument, x, group), group)  # type: ignore[no-untyped-call]
     # Not before: a process that fails alone leaves the others waiting for it.
-    check_values("x", joined)
+    check_values(argument, joined)
     return joined
 
 
@@ -40,10 +44,10 @@ def gathered_contrastive_loss(
     Every process gets the same value. See `gather` for the gradient.
     """
     check_forms(u, v, at_least=0)
-    return contrastive_loss(gather(u, group=group), gather(v, group=group), temperature=temperature)
+    return contrastive_loss(_joined("u", u, group), _joined("v", v, group), temperature=temperature)
 
 
-def _sizes(x: Tensor, group: dist.ProcessGroup | None) -> list[int]:
+def _sizes(argument: str, x: Tensor, group: dist.ProcessGroup | None) -> list[int]:
     """The number of rows of each process; raises on all of them if their widths or dtypes differ."""
     kinds = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
     mine = torch.tensor([*x.shape, kinds.index(x.dtype)], device=x.device)
@@ -52,7 +56,7 @@ def _sizes(x: Tensor, group: dist.ProcessGroup | None) -> list[int]:
     shapes = [tuple(theirs.tolist()) for theirs in everyone]
     if len({(width, kind) for _, width, kind in shapes}) > 1:
         seen = ", ".join(f"{kinds[kind]} of width {width}" for _, width, kind in shapes)
-        raise invalid("x", "have the same width and dtype on every process", seen)
+        raise invalid(argument, "have the same width and dtype on every process", seen)
     return [rows for rows, _, _ in shapes]
 
 

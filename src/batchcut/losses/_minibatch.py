@@ -142,8 +142,7 @@ def _given_batches(n: int, batches: Batches, batch_size: int | None, device: tor
 def check_batches(n: int, batches: Batches) -> Tensor:
     """Returns `batches` as a (K, B) int64 tensor, if each row names B different samples out of n."""
     try:
-        # torch.tensor copies: torch.as_tensor warns of read-only arrays, which plans are.
-        indices = batches if isinstance(batches, Tensor) else torch.tensor(batches)
+        indices = batches if isinstance(batches, Tensor) else torch.tensor(_nested(batches))
     except (TypeError, ValueError, RuntimeError) as error:
         raise invalid("batches", "be 'all' or (K, B) indices, all batches of one size", error) from None
     if indices.ndim != 2 or indices.numel() == 0:
@@ -155,6 +154,13 @@ def check_batches(n: int, batches: Batches) -> Tensor:
     if indices.device.type == "cpu":
         _check_members(n, indices)
     return indices
+
+
+def _nested(batches: Any) -> Any:
+    """Arrays and lists of them as nested lists: torch stumbles over read-only, reversed and foreign-endian arrays."""
+    if hasattr(batches, "tolist"):
+        return batches.tolist()
+    return [_nested(row) if hasattr(row, "tolist") else row for row in batches]
 
 
 def _check_members(n: int, indices: Tensor) -> None:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ._contrastive import at_least_float32, similarities
+from ._contrastive import similarities, unit_rows
 from ._validate import check_pair, check_temperature
 
 
@@ -20,7 +20,7 @@ def nt_xent(u: Tensor, v: Tensor, *, temperature: float | Tensor = 0.5) -> Tenso
     takes the mean over both sides.
     """
     check_pair(u, v)
-    views = F.normalize(at_least_float32(torch.cat([u, v])), dim=1)
+    views = unit_rows(torch.cat([u, v]))
     logits = similarities(views, views, check_temperature(temperature))
     logits = logits.masked_fill(torch.eye(len(views), dtype=torch.bool, device=views.device), -torch.inf)
     partner = torch.arange(len(views), device=views.device).roll(len(u))

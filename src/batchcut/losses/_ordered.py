@@ -29,9 +29,10 @@ def order_weights(total: int, k: int, q: int, *, ranks: Sequence[int] | None = N
 
     .. math:: \gamma_j = \sum_{l=0}^{q-1} \binom{j-1}{l} \binom{total - j}{k - l - 1} \Big/ \binom{total}{k},
 
-    and they sum to q. The binomials overflow early and their logarithms cancel; here the batch is drawn with
-    probability k / total and the other k - 1 one after the other, keeping the probability that l < q of them rank
-    above it. All terms are positive, so nothing is lost, for a `total` like C(50000, 32) as well.
+    and they sum to q. The binomials overflow early and their logarithms cancel, so neither is used. All weights at once
+    come from their differences, which are positive and follow from each other. Given ranks are computed one by one: the
+    batch is drawn with probability k / total and the other k - 1 one after the other, keeping the probability that
+    l < q of them rank above it. Nothing is subtracted, so nothing is lost, for a `total` like C(50000, 32) as well.
 
     Args:
         total: the number of batches, C(N, B).
@@ -44,16 +45,33 @@ def order_weights(total: int, k: int, q: int, *, ranks: Sequence[int] | None = N
         if total > MOST_WEIGHTS:
             rule = f"be given where total is above {MOST_WEIGHTS:,}"
             raise invalid("ranks", rule, f"none for total = {readable(total)}")
-        above = torch.arange(total, dtype=torch.float64)
-        below = above.flip(0)
-    else:
-        chosen = [check_integer("ranks", rank, at_least=1, at_most=total) for rank in ranks]
-        # Differences of Python's integers are exact; as floats they would not be.
-        above = torch.tensor([float(rank - 1) for rank in chosen], dtype=torch.float64)
-        below = torch.tensor([float(total - rank) for rank in chosen], dtype=torch.float64)
+        return _all_weights(total, k, q)
+    chosen = [check_integer("ranks", rank, at_least=1, at_most=total) for rank in ranks]
+    # Differences of Python's integers are exact; as floats they would not be.
+    above = torch.tensor([float(rank - 1) for rank in chosen], dtype=torch.float64)
+    below = torch.tensor([float(total - rank) for rank in chosen], dtype=torch.float64)
     step = max(1, CHUNK // q)
     chances = [_chance_in_top(total, k, q, *some) for some in zip(above.split(step), below.split(step), strict=True)]
     return torch.cat(chances) * (k / total)
+
+
+def _all_weights(total: int, k: int, q: int) -> Tensor:
+    r"""The weights of all ranks, from their differences.
+
+    .. math:: \gamma_j - \gamma_{j+1} = \binom{j-1}{q-1} \binom{total-j-1}{k-q-1} \Big/ \binom{total}{k}
+
+    for q ≤ j ≤ total - k + q, and 0 elsewhere. Each follows from the one before by a ratio of small integers.
+    """
+    if k == q:
+        return torch.full((total,), k / total, dtype=torch.float64)
+    rank = torch.arange(q, total - k + q, dtype=torch.float64)
+    ratio = rank / (rank - q + 1) * ((total - k + q - rank) / (total - 1 - rank))
+    logarithm = torch.cat([ratio.new_zeros(1), ratio.log().cumsum(dim=0)])
+    falls = (logarithm - logarithm.max()).exp()
+    weights = torch.zeros(total, dtype=torch.float64)
+    weights[q - 1 : total - k + q] = falls.flip(0).cumsum(dim=0).flip(0)
+    weights[: q - 1] = weights[q - 1]
+    return weights * (q / weights.sum())
 
 
 def _check_draw(total: int, k: int, q: int) -> tuple[int, int, int]:

@@ -4,12 +4,11 @@ import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
 
-from ._contrastive import at_least_float32, similarities
+from ._contrastive import similarities, unit_rows
 from ._validate import check_pair
 
 
@@ -42,7 +41,7 @@ def sogclr_loss(
         The loss and the (n,) new log averages.
     """
     n = len(u)
-    views = F.normalize(at_least_float32(torch.cat([u, v])), dim=1)
+    views = unit_rows(torch.cat([u, v]))
     cosines = similarities(views, views, 1.0)
     same_sample = torch.eye(n, dtype=torch.bool, device=u.device).repeat(2, 2)
     negatives = cosines.masked_fill(same_sample, -torch.inf) / temperature

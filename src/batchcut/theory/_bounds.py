@@ -7,7 +7,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from batchcut._errors import check_integer, invalid
+from batchcut._errors import check_integer, check_positive, invalid
 
 GRADIENT_BOUND = 4.0
 """Bound of the gradient of a batch's loss for embeddings in the unit ball (`thm:bdd-of-grad`)."""
@@ -52,6 +52,12 @@ def osgd_bound(
             ρ / (ρ - ρ₀).
     """
     rho_0 = smoothness(batch_size)
+    if len(learning_rates) == 0:
+        raise invalid("learning_rates", "hold at least one", "none")
+    for rate in learning_rates:
+        check_positive("learning_rates", rate)
+    if not (math.isfinite(start_gap) and start_gap >= 0):
+        raise invalid("start_gap", "be finite and at least 0", start_gap)
     total, squares = sum(learning_rates), sum(rate**2 for rate in learning_rates)
 
     def bound(rho: float) -> float:
@@ -76,6 +82,8 @@ def jensen_bound(similarities: Tensor) -> Tensor:
     (`subsec:spectral_clustering`); 1/(B (B-1)) times the sum of the weights w(k, l) over the pairs of the batch.
     """
     size = similarities.shape[-1]
+    if similarities.ndim < 2 or similarities.shape[-2] != size or size < 2:
+        raise invalid("similarities", "have shape (..., B, B) with B at least 2", tuple(similarities.shape))
     positive = similarities.diagonal(dim1=-2, dim2=-1)
     others = ~torch.eye(size, dtype=torch.bool)
     total = torch.zeros_like(positive[..., 0])

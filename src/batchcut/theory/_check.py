@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from batchcut._errors import invalid
+
+from ._threads import one_thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,17 +81,11 @@ def checks(label: str | None = None) -> list[CheckFunction]:
 
 
 def run_checks(label: str | None = None) -> Iterator[Check]:
-    """Tries the claims of a label, or all of them, one by one.
-
-    On one thread: the problems are small, and threads that wait for each other cost more than they bring.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for function in checks(label):
-            yield function()
-    finally:
-        torch.set_num_threads(threads)
+    """Tries the claims of a label, or all of them, one by one."""
+    for function in checks(label):
+        with one_thread():
+            outcome = function()
+        yield outcome
 
 
 def worst(values: Iterable[float]) -> float:

@@ -4,7 +4,8 @@ import torch
 from scipy.linalg import helmert
 from torch import Tensor
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid
+from batchcut.losses._validate import check_form
 
 
 def simplex_etf(n: int, d: int) -> Tensor:
@@ -70,9 +71,6 @@ def is_equiangular_tight_frame(u: Tensor, *, tolerance: float = 1e-6) -> bool:
 
 
 def _gram(u: Tensor) -> tuple[Tensor, int]:
-    if not isinstance(u, Tensor):
-        raise wrong_type("u", "be a torch tensor", u)
-    if u.ndim != 2 or len(u) < 2:
-        raise invalid("u", "have shape (n, d) with n at least 2", tuple(u.shape))
+    check_form("u", u, at_least=2)
     rows = u.detach().double()
     return rows @ rows.T, len(u)

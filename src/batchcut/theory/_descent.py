@@ -1,6 +1,7 @@
 """Gradient descent on the sphere, with embeddings as free parameters."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from batchcut._errors import check_integer, check_positive, invalid
-from batchcut.losses import check_pair
+from batchcut.losses._validate import check_pair
+
+from ._threads import one_thread
+
+SMALL = 2**16
+"""Fewer numbers than this are worked on by one thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +35,9 @@ class Descent:
 
 def random_embeddings(n: int, d: int, *, seed: int) -> tuple[Tensor, Tensor]:
     """Two independent sets of n unit rows in d dimensions, as the paper's experiments start (`sec:synthetic_exp`)."""
-    generator = torch.Generator().manual_seed(seed)
+    n = check_integer("n", n, at_least=2)
+    d = check_integer("d", d, at_least=1)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed, at_least=0))
     rows = torch.randn(2, n, d, dtype=torch.float64, generator=generator)
     u, v = normalize(rows, dim=-1)
     return u, v
@@ -67,16 +75,17 @@ def descend(
         raise invalid("normalise", "be 'each step' or 'in the loss'", repr(normalise))
     free = normalize(torch.stack([u, v]).detach(), dim=-1)
     losses = free.new_empty(steps)
-    for step in range(steps):
-        free = free.detach().requires_grad_()
-        unit = normalize(free, dim=-1) if normalise == "in the loss" else free
-        if observe is not None:
-            observe(step, *unit.detach())
-        loss = objective(unit[0], unit[1])
-        losses[step] = loss.detach()
-        (gradient,) = torch.autograd.grad(loss, free)
-        free = free.detach() - learning_rate * gradient
-        if normalise == "each step":
-            free = normalize(free, dim=-1)
+    with one_thread() if u.numel() < SMALL else nullcontext():
+        for step in range(steps):
+            free = free.detach().requires_grad_()
+            unit = normalize(free, dim=-1) if normalise == "in the loss" else free
+            if observe is not None:
+                observe(step, *unit.detach())
+            loss = objective(unit[0], unit[1])
+            losses[step] = loss.detach()
+            (gradient,) = torch.autograd.grad(loss, free)
+            free = free.detach() - learning_rate * gradient
+            if normalise == "each step":
+                free = normalize(free, dim=-1)
     final_u, final_v = normalize(free, dim=-1).detach()
     return Descent(u=final_u, v=final_v, losses=losses)

@@ -6,7 +6,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from batchcut._errors import invalid
-from batchcut.losses import check_embeddings, check_pair
+from batchcut.losses._validate import check_embeddings, check_pair
 
 from ._configurations import simplex_etf
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from batchcut.losses import two_sided_loss
+from batchcut._errors import check_integer, check_positive, invalid
+from batchcut.losses import order_weights, two_sided_loss
 
 Objective = Callable[[Tensor], Tensor]
 """Takes inner products X: (..., n, n), gives losses (...)."""
@@ -14,7 +15,8 @@ Objective = Callable[[Tensor], Tensor]
 
 def full_batch(temperature: float = 1.0) -> Objective:
     """The loss of the whole set (`eq:full_CLIP_loss`)."""
-    return lambda x: two_sided_loss(x / temperature)
+    tau = check_positive("temperature", temperature)
+    return lambda x: two_sided_loss(x / tau)
 
 
 def over_batches(batches: Sequence[Sequence[int]], temperature: float = 1.0) -> Objective:
@@ -23,13 +25,25 @@ def over_batches(batches: Sequence[Sequence[int]], temperature: float = 1.0) -> 
     return lambda x: losses(x).mean(dim=-1)
 
 
+def ordered(batches: Sequence[Sequence[int]], *, k: int, q: int) -> Objective:
+    """What OSGD minimises over a set of batches (`eq:osgd-loss`)."""
+    losses = losses_of_batches(batches)
+    weights = order_weights(len(batches), k, q) / q
+    return lambda x: (losses(x).sort(dim=-1, descending=True).values * weights).sum(dim=-1)
+
+
 def losses_of_batches(batches: Sequence[Sequence[int]], temperature: float = 1.0) -> Objective:
     """The (..., K) losses of K batches."""
+    tau = check_positive("temperature", temperature)
+    if len(batches) == 0 or len(batches[0]) < 2 or len({len(batch) for batch in batches}) > 1:
+        sizes = sorted({len(batch) for batch in batches})
+        raise invalid("batches", "hold at least one batch, all of one size of at least 2", f"sizes {sizes}")
     index = torch.tensor([list(batch) for batch in batches])
     rows, columns = index[:, :, None], index[:, None, :]
-    return lambda x: two_sided_loss(x[..., rows, columns] / temperature)
+    return lambda x: two_sided_loss(x[..., rows, columns] / tau)
 
 
 def all_batches(n: int, batch_size: int) -> list[tuple[int, ...]]:
     """All C(n, batch_size) batches."""
-    return list(itertools.combinations(range(n), batch_size))
+    n = check_integer("n", n, at_least=2)
+    return list(itertools.combinations(range(n), check_integer("batch_size", batch_size, at_least=2, at_most=n)))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from batchcut._errors import check_integer, check_positive, invalid
-from batchcut.losses import check_embeddings
+from batchcut.losses._validate import check_embeddings
 
 from ._configurations import is_cross_polytope, is_simplex_etf
 from ._measures import asymmetry, non_antipodality

@@ -57,16 +57,21 @@ def toy_trajectory(
     if method not in ("OSGD", "SGD", "all batches"):
         raise invalid("method", "be 'OSGD', 'SGD' or 'all batches'", repr(method))
     rate = check_positive("learning_rate", learning_rate)
-    angles = np.full((check_integer("replicates", replicates, at_least=1), 4), check_positive("epsilon", epsilon))
-    random = np.random.default_rng(seed)
-    everyone = np.arange(replicates)
+    start = np.full((check_integer("replicates", replicates, at_least=1), 4), check_positive("epsilon", epsilon))
+    return _descend(method, rate, start, np.random.default_rng(check_integer("seed", seed, at_least=0)))
+
+
+def _descend(
+    method: Method, rate: float, angles: NDArray[np.float64], random: np.random.Generator
+) -> Iterator[NDArray[np.float64]]:
+    everyone = np.arange(len(angles))
     while True:
         yield angles
         gradients = batch_gradients(angles)
         if method == "OSGD":
             step = gradients[everyone, batch_losses(angles).argmax(axis=1)]
         elif method == "SGD":
-            step = gradients[everyone, random.integers(6, size=replicates)]
+            step = gradients[everyone, random.integers(6, size=len(angles))]
         else:
             step = gradients.mean(axis=1)
         angles = angles - rate * step

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from batchcut.losses import contrastive_loss, order_weights
+from batchcut.losses import contrastive_loss
 from batchcut.theory._adversary import into_balls
 from batchcut.theory._bounds import osgd_bound, smoothness
 from batchcut.theory._check import Check, claim, worst
 from batchcut.theory._configurations import simplex_etf
-from batchcut.theory._objectives import all_batches, losses_of_batches
+from batchcut.theory._objectives import all_batches, losses_of_batches, ordered
 from batchcut.theory._optima import optimal_loss
 
 LABEL = "thm:osgd_convergence"
@@ -43,12 +43,11 @@ class _Osgd:
         self.setting = setting
         batches = all_batches(setting.n, setting.batch_size)
         self.losses = losses_of_batches(batches)
-        self.weights = order_weights(len(batches), setting.k, setting.q) / setting.q
+        self.of_products = ordered(batches, k=setting.k, q=setting.q)
         self.generator = torch.Generator().manual_seed(seed)
 
     def objective(self, pairs: Tensor) -> Tensor:
-        losses = self.losses(pairs[:, 0] @ pairs[:, 1].mT)
-        return (losses.sort(dim=-1, descending=True).values * self.weights).sum(dim=-1)
+        return self.of_products(pairs[:, 0] @ pairs[:, 1].mT)
 
     def step(self, pairs: Tensor, rate: float) -> Tensor:
         pairs = pairs.detach().requires_grad_()
@@ -63,8 +62,11 @@ class _Osgd:
         (gradient,) = torch.autograd.grad(self.objective(pairs).sum(), pairs)
         return gradient.square().sum(dim=(1, 2, 3))
 
-    def envelope_gradient_squares(self, pairs: Tensor, rho: float) -> Tensor:
-        """ρ² ‖x - prox(x)‖², with the proximal point in the balls, by projected subgradient steps with averaging."""
+    def envelope(self, pairs: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+        """The Moreau envelope over the balls, and its squared gradient norm, ρ² ‖x - prox(x)‖².
+
+        The proximal point by projected subgradient steps with averaging.
+        """
         point, average = pairs, torch.zeros_like(pairs)
         strong_convexity = rho - smoothness(self.setting.batch_size)
         for step in range(PROXIMAL_STEPS):
@@ -73,7 +75,8 @@ class _Osgd:
             rate = 2 / (strong_convexity * (step + 2))
             point = into_balls(point.detach() - rate * (gradient + rho * (point.detach() - pairs)))
             average += point * (2 * (step + 1) / (PROXIMAL_STEPS * (PROXIMAL_STEPS + 1)))
-        return (rho * (pairs - average)).square().sum(dim=(1, 2, 3))
+        squares = (pairs - average).square().sum(dim=(1, 2, 3))
+        return self.objective(average) + rho / 2 * squares, rho**2 * squares
 
 
 def _start(setting: _Setting) -> Tensor:
@@ -95,11 +98,12 @@ def _run(setting: _Setting, *, envelope: bool) -> tuple[float, float]:
             visited.append(pairs)
         pairs = osgd.step(pairs, rate)
     points = torch.cat(visited)
-    squares = osgd.gradient_squares(points) if rho is None else osgd.envelope_gradient_squares(points, rho)
+    squares = osgd.gradient_squares(points) if rho is None else osgd.envelope(points, rho)[1]
     weights = torch.tensor(rates[::every], dtype=torch.float64)
     mean = float(weights @ squares.reshape(-1, SEEDS).mean(dim=1) / weights.sum())
     # At the simplex ETF all batches have one loss, so that it minimises their weighted mean as it does their mean.
-    gap = float(osgd.objective(start)) - optimal_loss(setting.n, setting.d, batch_size=setting.batch_size)
+    at_start = osgd.objective(start) if rho is None else osgd.envelope(start, rho)[0]
+    gap = float(at_start) - optimal_loss(setting.n, setting.d, batch_size=setting.batch_size)
     bound = osgd_bound(batch_size=setting.batch_size, start_gap=gap, learning_rates=rates, rho=rho, envelope=envelope)
     return mean, bound
 

@@ -47,8 +47,8 @@ def full_batch_small() -> Check:
 @claim("thm:standard-full-batch-case2")
 def full_batch_twice() -> Check:
     """N = 2 d: the cross-polytope."""
-    text = "N = 2d, symmetric antipodal: the full-batch loss is lowest at the cross-polytope"
-    return _lowest_at_optimum("thm:standard-full-batch-case2", text, FULL_TWICE, "antipodal")
+    text = "N = 2d, U = V: the full-batch loss is lowest at the cross-polytope, antipodal or not"
+    return _lowest_at_optimum("thm:standard-full-batch-case2", text, FULL_TWICE, "symmetric")
 
 
 def _scalings(n: int, size: int) -> tuple[float, float]:
@@ -113,5 +113,5 @@ def all_batches_small() -> Check:
 @claim("thm:NcB-reaches-etf")
 def all_batches_twice() -> Check:
     """Case (ii)."""
-    text = "N = 2d, symmetric antipodal: the mean over all batches is lowest at the cross-polytope"
-    return _lowest_at_optimum("thm:NcB-reaches-etf", text, BATCHES_TWICE, "antipodal")
+    text = "N = 2d, U = V: the mean over all batches is lowest at the cross-polytope too"
+    return _lowest_at_optimum("thm:NcB-reaches-etf", text, BATCHES_TWICE, "symmetric")

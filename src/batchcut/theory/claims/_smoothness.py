@@ -1,13 +1,12 @@
 """Bounds of the gradient and of its change, under attack."""
 
 import itertools
-import math
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from batchcut.losses import order_weights, ordered_loss, two_sided_loss
+from batchcut.losses import ordered_loss, two_sided_loss
 from batchcut.theory._adversary import into_balls, into_box, largest, largest_curvature
 from batchcut.theory._bounds import (
     GRADIENT_BOUND,
@@ -17,7 +16,7 @@ from batchcut.theory._bounds import (
 )
 from batchcut.theory._check import Check, claim, worst
 from batchcut.theory._configurations import simplex_etf
-from batchcut.theory._objectives import all_batches, losses_of_batches
+from batchcut.theory._objectives import all_batches, ordered
 
 STARTS = 64
 SIZES = (2, 3, 4, 8)
@@ -174,12 +173,10 @@ def ordered_loss_is_weakly_convex() -> Check:
 
 def _rise_above_chord(k: int, q: int, ends: Tensor) -> Tensor:
     """How far the midpoint of ends: (starts, 2, 2, n, d) lies above their chord, as a share of ρ₀/8 length²."""
-    n = ends.shape[-2]
-    losses = losses_of_batches(all_batches(n, 2))
-    weights = order_weights(math.comb(n, 2), k, q) / q
+    of_products = ordered(all_batches(ends.shape[-2], 2), k=k, q=q)
 
     def objective(pair: Tensor) -> Tensor:
-        return (losses(pair[:, 0] @ pair[:, 1].mT).sort(dim=-1, descending=True).values * weights).sum(dim=-1)
+        return of_products(pair[:, 0] @ pair[:, 1].mT)
 
     first, second = ends[:, 0], ends[:, 1]
     rise = objective((first + second) / 2) - (objective(first) + objective(second)) / 2
