@@ -133,9 +133,8 @@ def test_sizes_must_be_integers() -> None:
 @pytest.mark.parametrize("test", [is_simplex_etf, is_cross_polytope, is_equiangular_tight_frame])
 def test_recognition_needs_rows(test: object) -> None:
     assert callable(test)
-    with pytest.raises(
-        ValueError, match=r"^u must hold at least 2 embeddings of at least 1 dimension; got shape \(1, 3\)$"
-    ):
+    message = r"^u must hold at least 2 embeddings of at least 1 dimension; got shape \(1, 3\)$"
+    with pytest.raises(ValueError, match=message):
         test(torch.ones(1, 3))
     with pytest.raises(ValueError, match=r"^u must have shape \(n, d\); got \(4,\)$"):
         test(torch.ones(4))
