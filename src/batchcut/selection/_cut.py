@@ -17,8 +17,9 @@ from ._refine import refine
 from ._request import Request, check_flag, close_request, open_request
 from ._score import Weighting, check_margin, score
 
-_SAMPLES_IN_POOL = 1280
-_BATCHES_IN_POOL = 8
+_SAMPLES_IN_POOL = 2560
+_LEAST_BATCHES, _MOST_BATCHES = 4, 40
+_KICKS = 2
 _ORDER_SHARE = 0.3  # of the work, for the progress reported
 
 
@@ -69,21 +70,22 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     for done in range(rounds):
         if done:
             batches = batch_order(request.pairs, batches, crew)
-        tasks = [(rows, None) for rows in np.array_split(batches, _pool_count(request))]
+        pools = np.array_split(batches, _pool_count(request))
         told = partial(report, _ORDER_SHARE + done * width, width)
-        batches = np.concatenate(crew.map(partial(_refine_task, request, weighting, 0), tasks, told))
+        task = partial(_refine_task, request, weighting, _KICKS)
+        batches = np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
 def _refine_task(
-    request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator | None]
+    request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator]
 ) -> Ints:
     batches, rng = task
     return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng)
 
 
 def _batches_in_pool(request: Request) -> int:
-    return max(_BATCHES_IN_POOL, _SAMPLES_IN_POOL // request.batch_size)
+    return min(_MOST_BATCHES, max(_LEAST_BATCHES, _SAMPLES_IN_POOL // request.batch_size))
 
 
 def _pool_count(request: Request) -> int:
