@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.rivals._common import Batches, Floats, features
 
-_STEPS = 10
+_STEPS = 30
 
 
 def recursive_two_means(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001

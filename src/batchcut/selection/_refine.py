@@ -9,7 +9,7 @@ from ._kernels import weigh, weigh_fast
 from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
-_SWEEPS = 12
+_SWEEPS = 5
 _LEAST_GAIN = 1e-4  # in units of weight, where a pair weighs about 1; less is rounding
 _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32

@@ -9,6 +9,7 @@ from .._errors import check_integer, check_positive, invalid
 from ._draw import draw_batches
 from ._epoch import Leftover, Progress, order_generator
 from ._inputs import Ints
+from ._parallel import workers
 from ._plan import BatchPlan
 from ._request import Request, check_choice, check_flag, close_request, open_request
 from ._score import Weighting, check_margin
@@ -83,7 +84,8 @@ class Shuffle:
         batches = self._draw(request) if drawn else request.shuffled()
         if self.margin is not None and not drawn:
             batches = part_similar(request, batches, weighting)
-        return close_request(request, batches, self, weighting, repeats=drawn)
+        with workers(1) as crew:
+            return close_request(request, batches, self, weighting, crew=crew, repeats=drawn)
 
     def _draw(self, request: Request) -> Ints:
         samples = np.arange(len(request.pairs))
