@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.rivals import RIVALS
 from benchmarks.selection_bars import Rows, bars
 from benchmarks.selection_checks import first_call, share_of_bound, share_of_optimum
 from benchmarks.selection_sets import PairSet, make
+from rich.console import Console
+from rich.table import Table
 
 _OURS = ("Shuffle", "Cut", "Cut, 1 round", "Cut, 10 rounds", "Cut, one thread", "Cut, pool of 40")
 _SC = "SC (authors), pool of 40"
@@ -39,8 +38,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", default=["S1", "S2", "S3", "S4", "S5/4", "S5"], choices=_METHODS)
     parser.add_argument("--methods", nargs="+", help="only these rows")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a method is cut off")
-    parser.add_argument("--repeats", type=int, default=1, help="take the fastest of so many runs of each method")
-    parser.add_argument("--cifar", type=Path, default=os.environ.get("BATCHCUT_CIFAR"), help="folder cifar-100-python, for S4")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="take the fastest of so many runs of each method"
+    )
+    parser.add_argument(
+        "--cifar", type=Path, default=os.environ.get("BATCHCUT_CIFAR"), help="folder cifar-100-python, for S4"
+    )
     parser.add_argument("--epochs", type=int, default=3, help="how long the encoder of S4 is trained")
     parser.add_argument("--skip-checks", action="store_true", help="leave out the optimum and the first call")
     parser.add_argument("--json", type=Path, help="where to write the results")
@@ -81,7 +84,9 @@ def _cifar(folder: Path, epochs: int) -> PairSet:
 
     u, v = embed(folder, epochs=epochs)
     used = len(u) // 32 * 32
-    return PairSet("S4", f"{used:,} CIFAR-100 images, encoder of {epochs} epochs", u[:used], v[:used], 32, 0.1)
+    return PairSet(
+        "S4", f"{used:,} CIFAR-100 images, encoder of {epochs} epochs", u[:used], v[:used], 32, 0.1
+    )
 
 
 def _run(pairs: PairSet, wanted: list[str], limit: float, repeats: int) -> dict[str, dict[str, Any]]:
@@ -98,7 +103,10 @@ def _run(pairs: PairSet, wanted: list[str], limit: float, repeats: int) -> dict[
                 console.print(f"{pairs.name}: {method}: {runs[0].get('error', 'failed')}", highlight=False)
                 continue
             rows[method] = min(runs, key=lambda run: float(run["seconds"]))
-            console.print(f"{pairs.name}: {method}: {rows[method]['loss']:.4f}, {rows[method]['seconds']:.2f} s", highlight=False)
+            console.print(
+                f"{pairs.name}: {method}: {rows[method]['loss']:.4f}, {rows[method]['seconds']:.2f} s",
+                highlight=False,
+            )
     return rows
 
 
@@ -107,26 +115,45 @@ def _one(command: list[str], limit: float) -> dict[str, Any]:
     path = os.pathsep.join([str(root / "src"), str(root)])
     try:
         done = subprocess.run(
-            command, cwd=root, env={**os.environ, "PYTHONPATH": path}, timeout=limit, capture_output=True, text=True, check=False
+            command,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": path},
+            timeout=limit,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return {"error": f"cut off after {limit:g} s"}
     if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"}
+        return {
+            "error": done.stderr.strip().splitlines()[-1]
+            if done.stderr.strip()
+            else f"exit code {done.returncode}"
+        }
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
 
 def _show(pairs: PairSet, rows: dict[str, dict[str, Any]], bound: float | None) -> None:
     title = f"{pairs.name}: {pairs.about}, B = {pairs.batch_size}, τ = {pairs.temperature:g}"
-    table = Table("method", "mean loss", "seconds", "peak MiB", "covered", "each sample at most once", title=title)
+    table = Table(
+        "method", "mean loss", "seconds", "peak MiB", "covered", "each sample at most once", title=title
+    )
     for name, row in rows.items():
         once = "yes" if row["exact"] else "no"
-        cells = (f"{row['loss']:.4f}", f"{row['seconds']:.2f}", f"{row['memory'] / 2**20:.0f}", f"{row['covered']:.1%}")
+        cells = (
+            f"{row['loss']:.4f}",
+            f"{row['seconds']:.2f}",
+            f"{row['memory'] / 2**20:.0f}",
+            f"{row['covered']:.1%}",
+        )
         table.add_row(name, *cells, once)
     console.print(table)
     if bound is not None:
-        console.print(f"{pairs.name}: Cut reaches {bound:.1%} of the upper bound on the weight", highlight=False)
+        console.print(
+            f"{pairs.name}: Cut reaches {bound:.1%} of the upper bound on the weight", highlight=False
+        )
 
 
 def _checks() -> dict[str, float]:
@@ -141,4 +168,8 @@ def _checks() -> dict[str, float]:
 
 
 def _machine() -> dict[str, Any]:
-    return {"cpus": os.cpu_count(), "processor": platform.processor() or platform.machine(), "python": platform.python_version()}
+    return {
+        "cpus": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+    }

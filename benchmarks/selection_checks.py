@@ -80,7 +80,11 @@ def first_call() -> tuple[float, float]:
         environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
         runs = [
             subprocess.run(
-                [sys.executable, "-c", _FIRST_CALL], env=environment, check=True, capture_output=True, text=True
+                [sys.executable, "-c", _FIRST_CALL],
+                env=environment,
+                check=True,
+                capture_output=True,
+                text=True,
             )
             for _ in range(2)
         ]

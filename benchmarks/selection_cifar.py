@@ -20,7 +20,9 @@ def read_images(folder: Path) -> npt.NDArray[np.float32]:
     return np.asarray(stored[b"data"], np.float32).reshape(-1, 3, 32, 32) / 255
 
 
-def embed(folder: Path, *, epochs: int, seed: int = 0) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def embed(
+    folder: Path, *, epochs: int, seed: int = 0
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Trains the encoder for `epochs` and returns the unit embeddings of two views of each image."""
     torch.manual_seed(seed)
     images = torch.from_numpy(read_images(folder))
@@ -36,7 +38,10 @@ def embed(folder: Path, *, epochs: int, seed: int = 0) -> tuple[npt.NDArray[np.f
             optimiser.step()
     encoder.eval()
     with torch.no_grad():
-        sides = [torch.cat([_unit(encoder(_view(part))) for part in images.split(_BATCH)]).numpy() for _ in range(2)]
+        sides = [
+            torch.cat([_unit(encoder(_view(part))) for part in images.split(_BATCH)]).numpy()
+            for _ in range(2)
+        ]
     return sides[0], sides[1]
 
 
@@ -57,7 +62,10 @@ def _view(images: Tensor) -> Tensor:
     maps[:, 0, 0], maps[:, 1, 1], maps[:, :, 2] = scale * flip, scale, shift
     grid = nn.functional.affine_grid(maps, list(images.shape), align_corners=False)
     crops = nn.functional.grid_sample(images, grid, align_corners=False, padding_mode="reflection")
-    gain, lift = torch.empty(count, 1, 1, 1).uniform_(0.6, 1.4), torch.empty(count, 3, 1, 1).uniform_(-0.2, 0.2)
+    gain, lift = (
+        torch.empty(count, 1, 1, 1).uniform_(0.6, 1.4),
+        torch.empty(count, 3, 1, 1).uniform_(-0.2, 0.2),
+    )
     return crops * gain + lift
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.rivals import RIVALS
+from benchmarks.rivals._common import Batches, Floats
 
 import batchcut as bc
 from batchcut.selection._inputs import Pairs
 from batchcut.selection._score import Weighting, score
-from benchmarks.rivals import RIVALS
-from benchmarks.rivals._common import Batches, Floats
 
 Method = Callable[[Floats, Floats, int, float, int], Batches]
 

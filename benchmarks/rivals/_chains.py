@@ -1,9 +1,8 @@
 """Greedy nearest-neighbour chains within random windows."""
 
 import numpy as np
-from numba import njit
-
 from benchmarks.rivals._common import Batches, Floats, features
+from numba import njit
 
 _WINDOW = 1920
 

@@ -23,7 +23,9 @@ def neighbours(x: Floats, count: int) -> tuple[Floats, Batches]:
         index = faiss.IndexFlatIP(x.shape[1])
     else:
         cells = int(np.sqrt(len(x)))
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(x.shape[1]), x.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.IndexIVFFlat(
+            faiss.IndexFlatIP(x.shape[1]), x.shape[1], cells, faiss.METRIC_INNER_PRODUCT
+        )
         index.train(x[:: max(1, len(x) // (64 * cells))])
         index.nprobe = 16
     index.add(x)

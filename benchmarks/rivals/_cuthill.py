@@ -1,9 +1,8 @@
 """Global contrastive batch sampling: bandwidth minimisation of a thresholded similarity."""
 
 import numpy as np
-from scipy.sparse.csgraph import reverse_cuthill_mckee as scipy_rcm
-
 from benchmarks.rivals._common import Batches, Floats, features, neighbour_graph
+from scipy.sparse.csgraph import reverse_cuthill_mckee as scipy_rcm
 
 _NEIGHBOURS = 32
 _KEPT = 0.5

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pymetis
-
 from benchmarks.rivals._common import Batches, Floats, features, neighbour_graph, repair_sizes
 
 _NEIGHBOURS = 32

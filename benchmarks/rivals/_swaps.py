@@ -1,12 +1,12 @@
 """Greedy swap search from random batches: every sample looks at every other."""
 
 import numpy as np
+from benchmarks.rivals._common import Batches, Floats
 
 from batchcut.selection._inputs import Pairs
 from batchcut.selection._kernels import weigh
 from batchcut.selection._score import Weighting
 from batchcut.selection._swap import improve, sum_by_batch
-from benchmarks.rivals._common import Batches, Floats
 
 _WINDOW = 20_480
 _SWEEPS = 20

@@ -1,7 +1,6 @@
 """Recursive balanced 2-means: halves of halves, down to batches."""
 
 import numpy as np
-
 from benchmarks.rivals._common import Batches, Floats, features
 
 _STEPS = 30

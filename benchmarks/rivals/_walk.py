@@ -2,9 +2,8 @@
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
-
 from benchmarks.rivals._common import Batches, Floats, features, neighbours
+from numba import njit
 
 _NEIGHBOURS = 100
 _CANDIDATES = 1000
@@ -59,7 +58,9 @@ def _walk(found: Batches, roots: Batches, batch_size: int, seed: int) -> npt.NDA
                 batches[k, size] = here
                 size += 1
             steps += 1
-            here = roots[k] if np.random.random() < _RESTART else found[here, np.random.randint(found.shape[1])]  # noqa: NPY002
+            here = (
+                roots[k] if np.random.random() < _RESTART else found[here, np.random.randint(found.shape[1])]
+            )
             if here < 0:
                 here = roots[k]
     return batches

@@ -28,7 +28,7 @@ _HOME_OF: dict[str, str] = {
     "pair_weights": "selection",
 }
 
-__all__ = sorted([*_SUBPACKAGES, *_HOME_OF])  # noqa: PLE0605
+__all__ = sorted([*_SUBPACKAGES, *_HOME_OF])
 
 
 def __getattr__(name: str) -> object:

@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from .._errors import check_integer, check_positive
+from batchcut._errors import check_integer, check_positive
+
 from ._epoch import Leftover, Progress, deal, search_generator
 from ._inputs import Ints
 from ._neighbours import batch_order, similar_order
@@ -24,7 +25,13 @@ _ORDER_SHARE = 0.3  # of the work, for the progress reported
 
 
 def cut(
-    request: Request, weighting: Weighting, *, pool: int | None, partial_pool: bool, rounds: int, crew: Workers
+    request: Request,
+    weighting: Weighting,
+    *,
+    pool: int | None,
+    partial_pool: bool,
+    rounds: int,
+    crew: Workers,
 ) -> Ints:
     """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition.
 
@@ -45,13 +52,20 @@ def cut(
 
 
 def cut_pools(
-    request: Request, batches: Ints, bounds: list[tuple[int, int]], weighting: Weighting, rounds: int, crew: Workers
+    request: Request,
+    batches: Ints,
+    bounds: list[tuple[int, int]],
+    weighting: Weighting,
+    rounds: int,
+    crew: Workers,
 ) -> Ints:
     """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and again after each kick."""
     rngs = search_generator(request.seed, request.epoch).spawn(len(bounds))
     pools = [batches[start:stop] for start, stop in bounds]
     tasks = list(zip(pools, rngs, strict=True))
-    return np.concatenate(crew.map(partial(_refine_task, request, weighting, rounds - 1), tasks, request.report))
+    return np.concatenate(
+        crew.map(partial(_refine_task, request, weighting, rounds - 1), tasks, request.report)
+    )
 
 
 def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:

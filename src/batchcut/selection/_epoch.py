@@ -5,7 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from .._errors import invalid
+from batchcut._errors import invalid
+
 from ._inputs import Ints
 
 Leftover = Literal["rotate", "short"]
@@ -33,7 +34,9 @@ def check_leftover(leftover: str) -> Leftover:
     raise invalid("leftover", 'be "rotate" or "short"', repr(leftover))
 
 
-def split_off_leftover(count: int, batch_size: int, *, leftover: Leftover, seed: int, epoch: int) -> tuple[Ints, Ints]:
+def split_off_leftover(
+    count: int, batch_size: int, *, leftover: Leftover, seed: int, epoch: int
+) -> tuple[Ints, Ints]:
     """Which samples an epoch uses and which sit out, both ascending.
 
     With "rotate", the R = N mod B that sit out are a window of one fixed permutation which moves by R each epoch.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid, wrong_type
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -71,7 +71,9 @@ def unit_rows(
     worst = int(np.argmax(np.abs(norms - 1)))
     off = abs(float(norms[worst]) - 1)
     if not normalize and off > _UNIT_ENOUGH:
-        raise invalid(argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}")
+        raise invalid(
+            argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}"
+        )
     if off <= _UNIT_ALREADY and source.dtype == dtype and source.flags.c_contiguous:
         return np.asarray(source)
     rows = np.empty(source.shape, dtype)
@@ -103,7 +105,9 @@ def group_codes(groups: object, count: int) -> Ints | None:
     if labels.ndim != 1 or len(labels) != count:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
     if labels.dtype.kind == "O":
-        odd = next((x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None)
+        odd = next(
+            (x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None
+        )
         if odd is not None:
             raise wrong_type("groups", "hold integers or strings", odd)
         ids: dict[object, int] = {}
@@ -139,9 +143,15 @@ def _norms(argument: str, block: npt.NDArray[Any], start: int) -> npt.NDArray[An
     tiny = 1e-15 if wide.dtype == np.float32 else 1e-150
     for row in np.flatnonzero(~((norms > tiny) & np.isfinite(norms))):
         if not np.isfinite(wide[row]).all():
-            raise invalid(argument, "hold finite numbers", f"{wide[row][~np.isfinite(wide[row])][0]} in row {start + row}")
+            raise invalid(
+                argument,
+                "hold finite numbers",
+                f"{wide[row][~np.isfinite(wide[row])][0]} in row {start + row}",
+            )
         peak = np.abs(wide[row]).max()
         if peak == 0:
             raise invalid(argument, "have no zero rows", f"zeros in row {start + row}")
-        norms[row] = peak * np.sqrt(np.square(wide[row] / peak).sum())  # squares alone would over- or underflow
+        norms[row] = peak * np.sqrt(
+            np.square(wide[row] / peak).sum()
+        )  # squares alone would over- or underflow
     return np.asarray(norms)

@@ -51,7 +51,9 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats) -> None:
+def weigh(
+    scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats
+) -> None:
     """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
 
     A pair gets no weight where its score comes within `guard` of the positive of either (a large negative one: no
@@ -107,7 +109,12 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
                 h, other = factor[left : left + columns], limit[left : left + columns]
                 row = out[top + i, left : left + columns]
                 for j in range(columns):
-                    product = (_F(1) + x[j] * g) * (_F(1) + x[j] * h[j]) * (_F(1) + y[j] * g) * (_F(1) + y[j] * h[j])
+                    product = (
+                        (_F(1) + x[j] * g)
+                        * (_F(1) + x[j] * h[j])
+                        * (_F(1) + y[j] * g)
+                        * (_F(1) + y[j] * h[j])
+                    )
                     row[j] = _log(product) if max(x[j], y[j]) < min(most, other[j]) else _F(0)
             if left == top:
                 for i in range(rows):
@@ -119,7 +126,7 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def _direction(row: Floats, size: int, own: np.float32) -> np.float32:
-    """log Σ_j exp(row[j]) − own: one sample's loss in one direction."""
+    """Log Σ_j exp(row[j]) − own: one sample's loss in one direction."""
     peak = own
     for j in range(size):
         peak = max(peak, row[j])
@@ -131,7 +138,12 @@ def _direction(row: Floats, size: int, own: np.float32) -> np.float32:
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def score_batches(
-    scores: Floats, sizes: Ints, log_negatives: np.float32, guard: np.float32, losses: Doubles, weights: Doubles
+    scores: Floats,
+    sizes: Ints,
+    log_negatives: np.float32,
+    guard: np.float32,
+    losses: Doubles,
+    weights: Doubles,
 ) -> int:
     """Writes loss (`eq:full_CLIP_loss`) and within-batch weight of each batch; returns how many pairs are guarded.
 

@@ -17,7 +17,9 @@ _LLOYD_STEPS = 3
 _LONGEST_CHAIN = 4096
 
 
-def similar_order(pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress) -> Ints:
+def similar_order(
+    pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress
+) -> Ints:
     """The samples in an order of k-means cells, each cell next to a similar one.
 
     Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import check_integer, check_positive, invalid
+from batchcut._errors import check_integer, check_positive, invalid
+
 from ._draw import all_batches, draw_batches
 from ._epoch import Leftover, Progress, order_generator
 from ._inputs import Doubles, Ints
@@ -102,7 +103,9 @@ class Ordered:
                 batches = self._of_drawn(request, weighting)
             else:
                 batches = self._of_partition(request, weighting)
-            return close_request(request, batches, self, weighting, crew=crew, repeats=self.exact or self.replacement)
+            return close_request(
+                request, batches, self, weighting, crew=crew, repeats=self.exact or self.replacement
+            )
 
     def _of_partition(self, request: Request, weighting: Weighting) -> Ints:
         candidates, k = request.shuffled(), self.k or 1

@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+
 from ._epoch import Leftover, check_leftover
 from ._inputs import Doubles, Ints
 
@@ -80,7 +81,9 @@ class BatchPlan:
         _check_left_over(self.batches, self.left_over, self.count)
         for name in ("losses", "weights"):
             if getattr(self, name).shape != (len(self),):
-                raise invalid(name, f"hold one number for each of the {len(self)} batches", getattr(self, name).shape)
+                raise invalid(
+                    name, f"hold one number for each of the {len(self)} batches", getattr(self, name).shape
+                )
 
     def __len__(self) -> int:
         return int(self.batches.shape[0])
@@ -93,7 +96,9 @@ class BatchPlan:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BatchPlan):
             return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if _compared(f.name))
+        return all(
+            _same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if _compared(f.name)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -121,7 +126,9 @@ class BatchPlan:
         """What was asked for and what came out, in a few lines of text."""
         low, middle, high = np.quantile(self.losses, (0.0, 0.5, 1.0))
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
+        sizes = (
+            "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
+        )
         return "\n".join(
             [
                 f"{self.method}({settings})",
@@ -164,8 +171,19 @@ class BatchPlan:
                 return cls(**{name: archive[name] for name in _ARRAYS}, **facts)
         except FileNotFoundError:
             raise
-        except (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, zipfile.BadZipFile) as error:
-            raise ValueError(f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})") from error
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            zipfile.BadZipFile,
+        ) as error:
+            raise ValueError(
+                f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})"
+            ) from error
 
 
 def _compared(name: str) -> bool:
@@ -201,11 +219,15 @@ def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:
     if not repeats:
         times = np.bincount(batches[used], minlength=count)
         if times.max() > 1:
-            raise invalid("batches", "hold each sample once where repeats=False", f"sample {int(times.argmax())}")
+            raise invalid(
+                "batches", "hold each sample once where repeats=False", f"sample {int(times.argmax())}"
+            )
 
 
 def _check_left_over(batches: Ints, left_over: Ints, count: int) -> None:
     absent = np.ones(count, bool)
     absent[batches[batches >= 0]] = False
     if not np.array_equal(np.flatnonzero(absent), left_over):
-        raise invalid("left_over", "list the samples that are in no batch, ascending", f"{len(left_over)} samples")
+        raise invalid(
+            "left_over", "list the samples that are in no batch, ascending", f"{len(left_over)} samples"
+        )

@@ -14,13 +14,21 @@ _LEAST_GAIN = 1e-4  # in units of weight, where a pair weighs about 1; less is r
 _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
-_SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
+_SAMPLES_EXPLORED = (
+    4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
+)
 
 _scratch = threading.local()
 
 
 def refine(
-    pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, *, kicks: int, rng: np.random.Generator
+    pairs: Pairs,
+    batches: Ints,
+    codes: Ints | None,
+    weighting: Weighting,
+    *,
+    kicks: int,
+    rng: np.random.Generator,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
@@ -59,7 +67,13 @@ def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting) -> Floats:
     exponent = highest - positive + float(weighting.log_negatives)
     if 4 * exponent.max() < _LARGEST_EXPONENT:
         limit = np.exp(np.minimum(positive - float(weighting.guard) - highest, _LARGEST_EXPONENT))
-        weigh_fast(scores, np.float32(highest), np.exp(exponent).astype(np.float32), limit.astype(np.float32), weights)
+        weigh_fast(
+            scores,
+            np.float32(highest),
+            np.exp(exponent).astype(np.float32),
+            limit.astype(np.float32),
+            weights,
+        )
     else:
         weigh(scores, positive.astype(np.float32), weighting.log_negatives, weighting.guard, weights)
     return weights

@@ -5,7 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from .._errors import check_integer, check_positive, invalid
+from batchcut._errors import check_integer, check_positive, invalid
+
 from ._draw import draw_batches
 from ._epoch import Leftover, Progress, order_generator
 from ._inputs import Ints
@@ -50,7 +51,11 @@ class Shuffle:
         if self.steps is not None:
             check_integer("steps", self.steps, at_least=1)
         if self.replacement != "with" and (self.per_step != 1 or self.steps is not None):
-            raise invalid("per_step and steps", 'be left alone unless replacement="with"', f"replacement={self.replacement!r}")
+            raise invalid(
+                "per_step and steps",
+                'be left alone unless replacement="with"',
+                f"replacement={self.replacement!r}",
+            )
         check_positive("temperature", self.temperature)
         check_margin(self.margin)
         check_flag("normalize", self.normalize)

@@ -5,7 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from .._errors import check_positive
+
+from batchcut._errors import check_positive
+
 from ._epoch import Leftover, Progress, search_generator
 from ._inputs import Doubles, Ints, Pairs
 from ._interrupt import interruptible
@@ -18,7 +20,9 @@ from ._weights import pair_weights
 
 Variant = Literal["paper", "authors"]
 _VARIANTS = ("paper", "authors")
-_FLOOR = 1e-9  # of the largest weight: pairs without weight must not cut the graph in two, where eigenvectors mix
+_FLOOR = (
+    1e-9  # of the largest weight: pairs without weight must not cut the graph in two, where eigenvectors mix
+)
 
 
 def even_spectral_clusters(
@@ -30,7 +34,9 @@ def even_spectral_clusters(
     published code, takes A = exp(w) and the symmetric normalised Laplacian, and leaves the rows alone. Then, in
     both, k-means gives centres, and a matching of least total distance gives each centre its number of samples.
     """
-    from scipy.optimize import linear_sum_assignment  # here, because they take a second that other selectors save
+    from scipy.optimize import (
+        linear_sum_assignment,
+    )  # here, because they take a second that other selectors save
     from scipy.spatial.distance import cdist
     from sklearn.cluster import KMeans
 
@@ -135,7 +141,11 @@ class Spectral:
             return batches
         samples, sizes = batches[batches >= 0], (batches >= 0).sum(axis=1)
         weights = pair_weights(
-            pairs.u[samples], pairs.v[samples], weighting.batch_size, weighting.temperature, margin=weighting.margin
+            pairs.u[samples],
+            pairs.v[samples],
+            weighting.batch_size,
+            weighting.temperature,
+            margin=weighting.margin,
         )
         clustered = np.full_like(batches, -1)
         parts = even_spectral_clusters(weights, sizes, variant=self.variant, random_state=random_state)

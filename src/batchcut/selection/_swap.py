@@ -54,7 +54,14 @@ def _keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _best_partner(
-    weights: Floats, members: Indices, sums: Floats, kin: Indices, held: Indices, i: int, a: int, least: np.float32
+    weights: Floats,
+    members: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    i: int,
+    a: int,
+    least: np.float32,
 ) -> tuple[int, int]:
     """The sample j and its batch b for which swapping i gains most; j = -1 if nothing gains over `least`.
 
@@ -79,7 +86,14 @@ def _best_partner(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _swap(
-    weights: Floats, members: Indices, place: Indices, sums: Floats, kin: Indices, held: Indices, i: int, j: int
+    weights: Floats,
+    members: Indices,
+    place: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    i: int,
+    j: int,
 ) -> None:
     a, b = place[i], place[j]
     for slot in range(members.shape[1]):
@@ -142,7 +156,13 @@ def improve(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def disturb(
-    weights: Floats, members: Indices, place: Indices, sums: Floats, kin: Indices, held: Indices, chosen: Indices
+    weights: Floats,
+    members: Indices,
+    place: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    chosen: Indices,
 ) -> float:
     """Swaps, in place, the pairs of samples `chosen` (n, 2) and returns the gain, most likely a loss.
 
