@@ -1,5 +1,5 @@
 # Each target sets up what it needs: a virtual environment with every version pinned by constraints.txt.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed

@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import losses as losses
     from . import selection as selection
+    from . import theory as theory
+    from .losses import SogCLR as SogCLR
+    from .losses import contrastive_loss as contrastive_loss
+    from .losses import full_batch_loss as full_batch_loss
+    from .losses import gather as gather
+    from .losses import gathered_contrastive_loss as gathered_contrastive_loss
+    from .losses import minibatch_loss as minibatch_loss
+    from .losses import nt_xent as nt_xent
+    from .losses import order_weights as order_weights
+    from .losses import ordered_loss as ordered_loss
     from .selection import BatchPlan as BatchPlan
     from .selection import Cut as Cut
     from .selection import Ordered as Ordered
@@ -18,13 +28,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"losses", "selection"})
-_HOME_OF: dict[str, str] = {
+_SUBPACKAGES = frozenset({"losses", "selection", "theory"})
+_HOME_OF = {
     "BatchPlan": "selection",
     "Cut": "selection",
     "Ordered": "selection",
     "Shuffle": "selection",
+    "SogCLR": "losses",
     "Spectral": "selection",
+    "contrastive_loss": "losses",
+    "full_batch_loss": "losses",
+    "gather": "losses",
+    "gathered_contrastive_loss": "losses",
+    "minibatch_loss": "losses",
+    "nt_xent": "losses",
+    "order_weights": "losses",
+    "ordered_loss": "losses",
     "pair_weights": "selection",
 }
 

@@ -18,17 +18,19 @@ def check_integer(argument: str, value: object, *, at_least: int, at_most: int |
     """Returns `value` as an int, if it is one and lies in the range."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(argument, "be an integer", value)
-    if value < at_least:
+    number = int(value)
+    if number < at_least:
         raise invalid(argument, f"be at least {at_least}", value)
-    if at_most is not None and value > at_most:
+    if at_most is not None and number > at_most:
         raise invalid(argument, f"be at most {at_most}", value)
-    return int(value)
+    return number
 
 
 def check_positive(argument: str, value: object) -> float:
     """Returns `value` as a float, if it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, "be a number", value)
-    if not (math.isfinite(value) and value > 0):
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
         raise invalid(argument, "be finite and above 0", value)
-    return float(value)
+    return number

@@ -1,0 +1,5 @@
+"""`python -m batchcut`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,56 @@
+"""The two-sided contrastive loss of the paper."""
+
+import torch
+from torch import Tensor
+
+from ._validate import check_pair, check_temperature
+
+
+def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
+    r"""Two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of `u` and row i of `v` are a positive pair.
+
+    .. math::
+        L(U, V) = -\frac1n \sum_i \log \frac{e^{u_i \cdot v_i / \tau}}{\sum_j e^{u_i \cdot v_j / \tau}}
+                  -\frac1n \sum_i \log \frac{e^{v_i \cdot u_i / \tau}}{\sum_j e^{v_i \cdot u_j / \tau}}
+
+    (`eq:full_CLIP_loss`, with the temperature :math:`\tau` that the paper sets to 1). The directions are added, not
+    averaged: CLIP's loss is half of this one. Rows are used as they are; the paper takes them to have unit length.
+
+    Args:
+        u: embeddings of one side of the pairs.
+        v: embeddings of the other side.
+        temperature: a number above 0, or a tensor that holds one if it is learned.
+
+    Returns:
+        The loss, a scalar; in float32 at least, whatever the dtype of the embeddings.
+    """
+    check_pair(u, v)
+    return two_sided_loss(similarities(u, v, check_temperature(temperature)))
+
+
+def similarities(u: Tensor, v: Tensor, temperature: float | Tensor) -> Tensor:
+    """Inner products over the temperature, (..., n, d) and (..., m, d) to (..., n, m), in float32 at least.
+
+    Made in float32 from the start, under autocast too: half precision overflows at 65504 and is off by several
+    percent after the division by a small temperature.
+    """
+    with without_autocast(u):
+        return at_least_float32(u) @ at_least_float32(v).mT / temperature
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """The tensor itself, or a float32 copy of one in half precision."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def without_autocast(x: Tensor) -> torch.autocast:
+    """A context in which operations on the device of `x` keep their precision."""
+    return torch.autocast(x.device.type, enabled=False)
+
+
+def two_sided_loss(logits: Tensor) -> Tensor:
+    """The loss as a function of the similarities X: (..., n, n), the paper's L^M(X) (`lem:loss_M_is_lip_and_bdd`)."""
+    positive = logits.diagonal(dim1=-2, dim2=-1)
+    forward = torch.logsumexp(logits, dim=-1) - positive
+    backward = torch.logsumexp(logits, dim=-2) - positive
+    return (forward + backward).mean(dim=-1)

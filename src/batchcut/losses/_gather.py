@@ -1,0 +1,74 @@
+"""Negatives from all processes."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from batchcut._errors import invalid
+
+from ._contrastive import contrastive_loss
+from ._validate import check_form, check_forms, check_values
+
+
+def gather(x: Tensor, *, group: dist.ProcessGroup | None = None) -> Tensor:
+    """Joins the rows x: (n, d) of all processes, in the order of their ranks, with gradient; (sum of n, d).
+
+    The processes may bring different numbers of rows. The backward pass is the adjoint of the forward pass: a row's
+    gradient is the sum of what all processes send back. So where each process computes the same loss from the joined
+    rows, and DistributedDataParallel averages the gradients of the parameters as it does, they come out as they would
+    from one process on the joined batch.
+
+    Without a process group the rows come back as they are.
+    """
+    check_form("x", x, at_least=0)
+    joined = x
+    if dist.is_available() and dist.is_initialized():
+        joined = _Gather.apply(x, _sizes(x, group), group)  # type: ignore[no-untyped-call]
+    # Not before: a process that fails alone leaves the others waiting for it.
+    check_values("x", joined)
+    return joined
+
+
+def gathered_contrastive_loss(
+    u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0, group: dist.ProcessGroup | None = None
+) -> Tensor:
+    """`contrastive_loss` of the batch that all processes hold together; u: (n, d), v: (n, d) are the rows of this one.
+
+    Every process gets the same value. See `gather` for the gradient.
+    """
+    check_forms(u, v, at_least=0)
+    return contrastive_loss(gather(u, group=group), gather(v, group=group), temperature=temperature)
+
+
+def _sizes(x: Tensor, group: dist.ProcessGroup | None) -> list[int]:
+    """The number of rows of each process; raises on all of them if their widths or dtypes differ."""
+    kinds = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+    mine = torch.tensor([*x.shape, kinds.index(x.dtype)], device=x.device)
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(everyone, mine, group=group)
+    shapes = [tuple(theirs.tolist()) for theirs in everyone]
+    if len({(width, kind) for _, width, kind in shapes}) > 1:
+        seen = ", ".join(f"{kinds[kind]} of width {width}" for _, width, kind in shapes)
+        raise invalid("x", "have the same width and dtype on every process", seen)
+    return [rows for rows, _, _ in shapes]
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, sizes: list[int], group: dist.ProcessGroup | None) -> Tensor:
+        ctx.sizes, ctx.group = sizes, group
+        padded = x.new_zeros(max(sizes), x.shape[1])
+        padded[: len(x)] = x
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded, group=group)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        total = grad.contiguous().clone()
+        dist.all_reduce(total, group=ctx.group)
+        return total.split(ctx.sizes)[dist.get_rank(ctx.group)], None, None

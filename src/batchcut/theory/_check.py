@@ -1,0 +1,105 @@
+"""A claim of the paper, tried: what was measured, what was claimed, and by what margin it holds."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from batchcut._errors import invalid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """The outcome of trying one claim.
+
+    Attributes:
+        label: LaTeX label of the claim in the paper.
+        claim: the claim in one line.
+        measured: the number that decides, the worst over all that was tried.
+        relation: how `measured` must stand to `bound`.
+        bound: the claimed bound or value.
+        tolerance: what rounding, or a value that the paper rounds, may cost.
+        detail: (setting, outcome) rows, for a closer look.
+        erratum: number in the list of errata, for a claim that is known not to hold as printed.
+    """
+
+    label: str
+    claim: str
+    measured: float
+    relation: Literal["<=", ">=", ">", "="]
+    bound: float
+    tolerance: float = 0.0
+    detail: tuple[tuple[str, str], ...] = ()
+    erratum: int | None = None
+
+    @property
+    def margin(self) -> float:
+        """How much room is left: below 0 where the claim does not hold."""
+        if self.relation == "=":
+            return self.tolerance - abs(self.measured - self.bound)
+        room = self.bound - self.measured if self.relation == "<=" else self.measured - self.bound
+        return room + self.tolerance
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim came out true."""
+        return self.margin > 0 if self.relation == ">" else self.margin >= 0
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the claim holds or, if it is a known mistake of the paper, does not."""
+        return self.holds == (self.erratum is None) and not math.isnan(self.measured)
+
+
+CheckFunction = Callable[[], Check]
+
+_CHECKS: dict[CheckFunction, str] = {}
+
+
+def claim(label: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Registers a check under the label of the claim that it tries."""
+
+    def register(function: CheckFunction) -> CheckFunction:
+        _CHECKS[function] = label
+        return function
+
+    return register
+
+
+def labels() -> list[str]:
+    """The labels for which there is a check, in the paper's order."""
+    return list(dict.fromkeys(_CHECKS.values()))
+
+
+def checks(label: str | None = None) -> list[CheckFunction]:
+    """The checks of a label, or all of them."""
+    if label is not None and label not in _CHECKS.values():
+        raise invalid("label", "be one of " + ", ".join(labels()), repr(label))
+    return [function for function, its_label in _CHECKS.items() if label in (None, its_label)]
+
+
+def run_checks(label: str | None = None) -> Iterator[Check]:
+    """Tries the claims of a label, or all of them, one by one.
+
+    On one thread: the problems are small, and threads that wait for each other cost more than they bring.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for function in checks(label):
+            yield function()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def worst(values: Iterable[float]) -> float:
+    """The largest value; NaN if any is, so that a failed computation cannot pass."""
+    values = list(values)
+    return math.nan if any(math.isnan(value) for value in values) else max(values)
+
+
+def least(values: Iterable[float]) -> float:
+    """The smallest value; NaN if any is."""
+    return -worst(-value for value in values)

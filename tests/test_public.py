@@ -1,0 +1,77 @@
+"""What users may rely on: the names, and what importing them costs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import batchcut
+from batchcut import losses, selection, theory
+
+PUBLIC = {
+    "BatchPlan",
+    "Cut",
+    "Ordered",
+    "Shuffle",
+    "SogCLR",
+    "Spectral",
+    "contrastive_loss",
+    "full_batch_loss",
+    "gather",
+    "gathered_contrastive_loss",
+    "losses",
+    "minibatch_loss",
+    "nt_xent",
+    "order_weights",
+    "ordered_loss",
+    "pair_weights",
+    "selection",
+    "theory",
+}
+
+
+def test_public_names() -> None:
+    assert set(batchcut.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_name_resolves_and_is_documented(name: str) -> None:
+    assert getattr(batchcut, name).__doc__
+    assert name in dir(batchcut)
+
+
+@pytest.mark.parametrize("package", [losses, selection, theory])
+def test_public_names_of_packages_are_documented(package: object) -> None:
+    public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
+    assert all(item.__doc__ for item in public)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'batchcut' has no attribute 'nonsense'"):
+        _ = batchcut.nonsense
+
+
+def loaded_by(code: str) -> set[str]:
+    script = f"import json, sys\n{code}\nprint(json.dumps(sorted(name.partition('.')[0] for name in sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return set(json.loads(result.stdout))
+
+
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "lightning", "transformers", "rich", "tyro"}
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert not loaded_by("import batchcut; batchcut.__version__; dir(batchcut)") & HEAVY
+
+
+def test_losses_load_torch_alone_of_the_frameworks() -> None:
+    loaded = loaded_by("import batchcut; batchcut.contrastive_loss")
+    assert "torch" in loaded
+    assert not loaded & {"matplotlib", "lightning", "transformers", "scipy", "sklearn", "numba"}
+
+
+def test_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert batchcut.__version__ == version("batchcut")
