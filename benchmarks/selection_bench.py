@@ -38,9 +38,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", default=["S1", "S2", "S3", "S4", "S5/4", "S5"], choices=_METHODS)
     parser.add_argument("--methods", nargs="+", help="only these rows")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a method is cut off")
-    parser.add_argument(
-        "--repeats", type=int, default=1, help="take the fastest of so many runs of each method"
-    )
+    parser.add_argument("--repeats", type=int, default=1, help="take the fastest of so many runs of each method")
     parser.add_argument(
         "--cifar", type=Path, default=os.environ.get("BATCHCUT_CIFAR"), help="folder cifar-100-python, for S4"
     )
@@ -84,9 +82,7 @@ def _cifar(folder: Path, epochs: int) -> PairSet:
 
     u, v = embed(folder, epochs=epochs)
     used = len(u) // 32 * 32
-    return PairSet(
-        "S4", f"{used:,} CIFAR-100 images, encoder of {epochs} epochs", u[:used], v[:used], 32, 0.1
-    )
+    return PairSet("S4", f"{used:,} CIFAR-100 images, encoder of {epochs} epochs", u[:used], v[:used], 32, 0.1)
 
 
 def _run(pairs: PairSet, wanted: list[str], limit: float, repeats: int) -> dict[str, dict[str, Any]]:
@@ -127,9 +123,7 @@ def _one(command: list[str], limit: float) -> dict[str, Any]:
         return {"error": f"cut off after {limit:g} s"}
     if done.returncode:
         return {
-            "error": done.stderr.strip().splitlines()[-1]
-            if done.stderr.strip()
-            else f"exit code {done.returncode}"
+            "error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
         }
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
@@ -137,9 +131,7 @@ def _one(command: list[str], limit: float) -> dict[str, Any]:
 
 def _show(pairs: PairSet, rows: dict[str, dict[str, Any]], bound: float | None) -> None:
     title = f"{pairs.name}: {pairs.about}, B = {pairs.batch_size}, τ = {pairs.temperature:g}"
-    table = Table(
-        "method", "mean loss", "seconds", "peak MiB", "covered", "each sample at most once", title=title
-    )
+    table = Table("method", "mean loss", "seconds", "peak MiB", "covered", "each sample at most once", title=title)
     for name, row in rows.items():
         once = "yes" if row["exact"] else "no"
         cells = (
@@ -151,9 +143,7 @@ def _show(pairs: PairSet, rows: dict[str, dict[str, Any]], bound: float | None) 
         table.add_row(name, *cells, once)
     console.print(table)
     if bound is not None:
-        console.print(
-            f"{pairs.name}: Cut reaches {bound:.1%} of the upper bound on the weight", highlight=False
-        )
+        console.print(f"{pairs.name}: Cut reaches {bound:.1%} of the upper bound on the weight", highlight=False)
 
 
 def _checks() -> dict[str, float]:

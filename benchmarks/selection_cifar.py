@@ -2,7 +2,7 @@
 
 import pickle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,10 @@ def read_images(folder: Path) -> npt.NDArray[np.float32]:
     """(N, 3, 32, 32) training images of the official layout, in [0, 1]."""
     with (folder / "train").open("rb") as file:
         stored: dict[bytes, Any] = pickle.load(file, encoding="bytes")  # noqa: S301 - the official files are pickles
-    return np.asarray(stored[b"data"], np.float32).reshape(-1, 3, 32, 32) / 255
+    return np.asarray(stored[b"data"], np.float32).reshape(-1, 3, 32, 32) / np.float32(255)
 
 
-def embed(
-    folder: Path, *, epochs: int, seed: int = 0
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def embed(folder: Path, *, epochs: int, seed: int = 0) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Trains the encoder for `epochs` and returns the unit embeddings of two views of each image."""
     torch.manual_seed(seed)
     images = torch.from_numpy(read_images(folder))
@@ -34,14 +32,11 @@ def embed(
             scores, own = u @ v.T / _TEMPERATURE, torch.arange(len(rows))
             loss = nn.functional.cross_entropy(scores, own) + nn.functional.cross_entropy(scores.T, own)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimiser.step()
     encoder.eval()
     with torch.no_grad():
-        sides = [
-            torch.cat([_unit(encoder(_view(part))) for part in images.split(_BATCH)]).numpy()
-            for _ in range(2)
-        ]
+        sides = [torch.cat([_unit(encoder(_view(part))) for part in images.split(_BATCH)]).numpy() for _ in range(2)]
     return sides[0], sides[1]
 
 
@@ -70,4 +65,4 @@ def _view(images: Tensor) -> Tensor:
 
 
 def _unit(rows: Tensor) -> Tensor:
-    return cast(Tensor, nn.functional.normalize(rows, dim=1))
+    return nn.functional.normalize(rows, dim=1)

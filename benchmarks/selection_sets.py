@@ -40,9 +40,7 @@ def heavy_tailed(count: int, *, dim: int = 128, seed: int = 2) -> tuple[Floats, 
     themes = max(2, topics // 20)
     theme_centres = _unit(rng.standard_normal((themes, dim), np.float32))
     theme_of = rng.choice(themes, topics, p=_shares(rng, themes))
-    topic_centres = _unit(
-        theme_centres[theme_of] + 0.9 * _unit(rng.standard_normal((topics, dim), np.float32))
-    )
+    topic_centres = _unit(theme_centres[theme_of] + 0.9 * _unit(rng.standard_normal((topics, dim), np.float32)))
     topic_of = rng.choice(topics, count, p=_shares(rng, topics))
     return _two_views(topic_centres[topic_of], rng, spread=0.7, noise=0.45)
 

@@ -16,7 +16,7 @@ def nearest_neighbour_chains(u: Floats, v: Floats, batch_size: int, temperature:
     return np.concatenate([part[_chain(x[part] @ x[part].T)] for part in parts]).reshape(-1, batch_size)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _chain(similarity: Floats) -> Batches:
     visited = np.zeros(len(similarity), np.bool_)
     path = np.empty(len(similarity), np.int64)

@@ -1,5 +1,7 @@
 """What rivals share: neighbours by faiss, a greedy order of centres, and the repair of sizes."""
 
+from typing import Any
+
 import faiss
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +22,10 @@ def features(u: Floats, v: Floats) -> Floats:
 def neighbours(x: Floats, count: int) -> tuple[Floats, Batches]:
     """Similarities and indices (N, count) of nearest neighbours: exact for small N, else IVF with 16 probes."""
     if len(x) <= _EXACT_UP_TO:
-        index = faiss.IndexFlatIP(x.shape[1])
+        index: Any = faiss.IndexFlatIP(x.shape[1])
     else:
         cells = int(np.sqrt(len(x)))
-        index = faiss.IndexIVFFlat(
-            faiss.IndexFlatIP(x.shape[1]), x.shape[1], cells, faiss.METRIC_INNER_PRODUCT
-        )
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(x.shape[1]), x.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
         index.train(x[:: max(1, len(x) // (64 * cells))])
         index.nprobe = 16
     index.add(x)

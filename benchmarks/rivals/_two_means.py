@@ -23,7 +23,7 @@ def recursive_two_means(u: Floats, v: Floats, batch_size: int, temperature: floa
 
 
 def _halves(rows: Floats, cut: int, rng: np.random.Generator) -> Batches:
-    """Balanced Lloyd steps: the `cut` rows that are nearest to the first centre, relative to the second, are its own."""
+    """Balanced Lloyd steps: the `cut` rows nearest to the first centre, relative to the second, are its own."""
     first, second = rows[rng.choice(len(rows), 2, replace=False)]
     order = np.empty(0, np.int64)
     before = np.empty(0, np.int64)

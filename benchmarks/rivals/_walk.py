@@ -1,7 +1,6 @@
 """Random walks with restart on a proximity graph: batches that are explored, not partitioned."""
 
 import numpy as np
-import numpy.typing as npt
 from benchmarks.rivals._common import Batches, Floats, features, neighbours
 from numba import njit
 
@@ -40,27 +39,24 @@ def random_walks_exact(u: Floats, v: Floats, batch_size: int, temperature: float
 
 def _batches(found: Batches, batch_size: int, rng: np.random.Generator) -> Batches:
     roots = rng.permutation(len(found))[: len(found) // batch_size]
-    return np.asarray(_walk(found, roots, batch_size, int(rng.integers(2**31))))
+    return np.asarray(_walk(found, roots, batch_size, rng))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _walk(found: Batches, roots: Batches, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
-    np.random.seed(seed)  # noqa: NPY002 - Numba's own generator
+@njit(cache=True)
+def _walk(found: Batches, roots: Batches, batch_size: int, rng: np.random.Generator) -> Batches:
     batches = np.empty((len(roots), batch_size), np.int64)
     taken = np.full(len(found), -1)
     for k in range(len(roots)):
         here, size, steps = roots[k], 0, 0
         while size < batch_size:
             if steps > _STEPS_PER_SAMPLE * batch_size:  # a closed corner of the graph is smaller than a batch
-                here = np.random.randint(len(found))  # noqa: NPY002
+                here = rng.integers(0, len(found))
             if taken[here] != k:
                 taken[here] = k
                 batches[k, size] = here
                 size += 1
             steps += 1
-            here = (
-                roots[k] if np.random.random() < _RESTART else found[here, np.random.randint(found.shape[1])]
-            )
+            here = roots[k] if rng.random() < _RESTART else found[here, rng.integers(0, found.shape[1])]
             if here < 0:
                 here = roots[k]
     return batches

@@ -63,9 +63,7 @@ def cut_pools(
     rngs = search_generator(request.seed, request.epoch).spawn(len(bounds))
     pools = [batches[start:stop] for start, stop in bounds]
     tasks = list(zip(pools, rngs, strict=True))
-    return np.concatenate(
-        crew.map(partial(_refine_task, request, weighting, rounds - 1), tasks, request.report)
-    )
+    return np.concatenate(crew.map(partial(_refine_task, request, weighting, rounds - 1), tasks, request.report))
 
 
 def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
@@ -91,9 +89,7 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
-def _refine_task(
-    request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator]
-) -> Ints:
+def _refine_task(request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator]) -> Ints:
     batches, rng = task
     return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng)
 

@@ -12,9 +12,7 @@ from ._inputs import Ints
 _MOST_BATCHES = 5_000_000
 
 
-def draw_batches(
-    samples: Ints, batch_size: int, count: int, rng: np.random.Generator, codes: Ints | None
-) -> Ints:
+def draw_batches(samples: Ints, batch_size: int, count: int, rng: np.random.Generator, codes: Ints | None) -> Ints:
     """Draws `count` different subsets of B of the samples, each as likely as any other (`alg:sgd_w_replacement`).
 
     With `codes`, a subset holds two samples of one group only where there are fewer than B groups.
@@ -22,15 +20,9 @@ def draw_batches(
     groups = len(samples) if codes is None else len(np.unique(codes[samples]))
     possible = math.comb(len(samples), batch_size)
     if count > possible:
-        raise invalid(
-            "batches drawn in a step", f"be at most C({len(samples)}, {batch_size}) = {possible}", count
-        )
-    if (
-        groups == len(samples) and 2 * count > possible
-    ):  # too many of all there are to wait for new ones by chance
-        return samples[
-            all_batches(len(samples), batch_size)[np.sort(rng.choice(possible, count, replace=False))]
-        ]
+        raise invalid("batches drawn in a step", f"be at most C({len(samples)}, {batch_size}) = {possible}", count)
+    if groups == len(samples) and 2 * count > possible:  # too many of all there are to wait for new ones by chance
+        return samples[all_batches(len(samples), batch_size)[np.sort(rng.choice(possible, count, replace=False))]]
     rows: list[Ints] = []
     seen: set[bytes] = set()
     misses = 0
@@ -60,12 +52,10 @@ def all_batches(count: int, batch_size: int) -> Ints:
     )
 
 
-def _draw_one(
-    samples: Ints, batch_size: int, rng: np.random.Generator, codes: Ints | None, distinct: int
-) -> Ints:
+def _draw_one(samples: Ints, batch_size: int, rng: np.random.Generator, codes: Ints | None, distinct: int) -> Ints:
     if codes is None:
-        return rng.choice(samples, batch_size, replace=False, shuffle=False)
+        return np.asarray(rng.choice(samples, batch_size, replace=False, shuffle=False))
     order = rng.permutation(samples)
     first = np.sort(np.unique(codes[order], return_index=True)[1])[:distinct]
     rest = np.setdiff1d(np.arange(len(order)), first, assume_unique=True)[: batch_size - distinct]
-    return order[np.concatenate([first, rest])]
+    return np.asarray(order[np.concatenate([first, rest])])

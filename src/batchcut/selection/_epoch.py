@@ -29,14 +29,14 @@ def search_generator(seed: int, epoch: int) -> np.random.Generator:
 
 def check_leftover(leftover: str) -> Leftover:
     """Returns the policy, if it is one of the two."""
-    if leftover == "rotate" or leftover == "short":
-        return leftover
+    if leftover == "rotate":
+        return "rotate"
+    if leftover == "short":
+        return "short"
     raise invalid("leftover", 'be "rotate" or "short"', repr(leftover))
 
 
-def split_off_leftover(
-    count: int, batch_size: int, *, leftover: Leftover, seed: int, epoch: int
-) -> tuple[Ints, Ints]:
+def split_off_leftover(count: int, batch_size: int, *, leftover: Leftover, seed: int, epoch: int) -> tuple[Ints, Ints]:
     """Which samples an epoch uses and which sit out, both ascending.
 
     With "rotate", the R = N mod B that sit out are a window of one fixed permutation which moves by R each epoch.

@@ -28,7 +28,7 @@ class Pairs:
     @cached_property
     def positive(self) -> Floats:
         """(N,) similarities of each sample to its own positive."""
-        return np.einsum("ij,ij->i", self.u, self.v, optimize=False)
+        return np.asarray(np.einsum("ij,ij->i", self.u, self.v))
 
     def __len__(self) -> int:
         return int(self.u.shape[0])
@@ -71,9 +71,7 @@ def unit_rows(
     worst = int(np.argmax(np.abs(norms - 1)))
     off = abs(float(norms[worst]) - 1)
     if not normalize and off > _UNIT_ENOUGH:
-        raise invalid(
-            argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}"
-        )
+        raise invalid(argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}")
     if off <= _UNIT_ALREADY and source.dtype == dtype and source.flags.c_contiguous:
         return np.asarray(source)
     rows = np.empty(source.shape, dtype)
@@ -105,9 +103,7 @@ def group_codes(groups: object, count: int) -> Ints | None:
     if labels.ndim != 1 or len(labels) != count:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
     if labels.dtype.kind == "O":
-        odd = next(
-            (x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None
-        )
+        odd = next((x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None)
         if odd is not None:
             raise wrong_type("groups", "hold integers or strings", odd)
         ids: dict[object, int] = {}
@@ -151,7 +147,5 @@ def _norms(argument: str, block: npt.NDArray[Any], start: int) -> npt.NDArray[An
         peak = np.abs(wide[row]).max()
         if peak == 0:
             raise invalid(argument, "have no zero rows", f"zeros in row {start + row}")
-        norms[row] = peak * np.sqrt(
-            np.square(wide[row] / peak).sum()
-        )  # squares alone would over- or underflow
+        norms[row] = peak * np.sqrt(np.square(wide[row] / peak).sum())  # squares alone would over- or underflow
     return np.asarray(norms)

@@ -47,13 +47,11 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
     linear = max(a, _F(0)) + max(b, _F(0)) + max(c, _F(0)) + max(d, _F(0))
     first = (_F(1) + _exp_nonpositive(-abs(a))) * (_F(1) + _exp_nonpositive(-abs(b)))
     second = (_F(1) + _exp_nonpositive(-abs(c))) * (_F(1) + _exp_nonpositive(-abs(d)))
-    return linear + _log(first * second)
+    return _F(linear + _log(first * second))
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def weigh(
-    scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats
-) -> None:
+def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats) -> None:
     """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
 
     A pair gets no weight where its score comes within `guard` of the positive of either (a large negative one: no
@@ -109,12 +107,7 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
                 h, other = factor[left : left + columns], limit[left : left + columns]
                 row = out[top + i, left : left + columns]
                 for j in range(columns):
-                    product = (
-                        (_F(1) + x[j] * g)
-                        * (_F(1) + x[j] * h[j])
-                        * (_F(1) + y[j] * g)
-                        * (_F(1) + y[j] * h[j])
-                    )
+                    product = (_F(1) + x[j] * g) * (_F(1) + x[j] * h[j]) * (_F(1) + y[j] * g) * (_F(1) + y[j] * h[j])
                     row[j] = _log(product) if max(x[j], y[j]) < min(most, other[j]) else _F(0)
             if left == top:
                 for i in range(rows):
@@ -133,7 +126,7 @@ def _direction(row: Floats, size: int, own: np.float32) -> np.float32:
     total = _F(0)
     for j in range(size):
         total += _exp_nonpositive(row[j] - peak)
-    return peak - own + _log(total)
+    return _F(peak - own + _log(total))
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -169,5 +162,5 @@ def score_batches(
                 total += w if free else _F(0)
                 blocked += np.int32(0) if free else np.int32(1)
             weights[k] += total
-            guarded += blocked
+            guarded += int(blocked)
     return guarded

@@ -17,9 +17,7 @@ _LLOYD_STEPS = 3
 _LONGEST_CHAIN = 4096
 
 
-def similar_order(
-    pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress
-) -> Ints:
+def similar_order(pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress) -> Ints:
     """The samples in an order of k-means cells, each cell next to a similar one.
 
     Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part
@@ -58,7 +56,7 @@ def chain(centres: Floats) -> Ints:
     return np.asarray(_walk(unit @ unit.T))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _walk(similarity: Floats) -> Ints:
     count = len(similarity)
     path = np.empty(count, np.int64)
@@ -86,7 +84,7 @@ def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, 
         order = np.argsort(cells, kind="stable")
         filled, starts, sizes = np.unique(cells[order], return_index=True, return_counts=True)
         centres[filled] = np.add.reduceat(rows[order], starts, axis=0) / sizes[:, None].astype(np.float32)
-    return centres
+    return np.asarray(centres)
 
 
 def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report: Progress) -> Ints:
@@ -100,7 +98,7 @@ def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report
 def _nearest_of(pairs: Pairs, across: Floats, offset: Floats, samples: Ints) -> Ints:
     closeness = (pairs.u[samples] + pairs.v[samples]) @ across
     closeness -= offset
-    return closeness.argmax(axis=1)
+    return np.asarray(closeness.argmax(axis=1))
 
 
 def _batch_centres(pairs: Pairs, batches: Ints) -> Floats:

@@ -103,9 +103,7 @@ class Ordered:
                 batches = self._of_drawn(request, weighting)
             else:
                 batches = self._of_partition(request, weighting)
-            return close_request(
-                request, batches, self, weighting, crew=crew, repeats=self.exact or self.replacement
-            )
+            return close_request(request, batches, self, weighting, crew=crew, repeats=self.exact or self.replacement)
 
     def _of_partition(self, request: Request, weighting: Weighting) -> Ints:
         candidates, k = request.shuffled(), self.k or 1

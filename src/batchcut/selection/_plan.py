@@ -81,9 +81,7 @@ class BatchPlan:
         _check_left_over(self.batches, self.left_over, self.count)
         for name in ("losses", "weights"):
             if getattr(self, name).shape != (len(self),):
-                raise invalid(
-                    name, f"hold one number for each of the {len(self)} batches", getattr(self, name).shape
-                )
+                raise invalid(name, f"hold one number for each of the {len(self)} batches", getattr(self, name).shape)
 
     def __len__(self) -> int:
         return int(self.batches.shape[0])
@@ -96,9 +94,7 @@ class BatchPlan:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BatchPlan):
             return NotImplemented
-        return all(
-            _same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if _compared(f.name)
-        )
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if _compared(f.name))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -126,22 +122,19 @@ class BatchPlan:
         """What was asked for and what came out, in a few lines of text."""
         low, middle, high = np.quantile(self.losses, (0.0, 0.5, 1.0))
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        sizes = (
-            "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
-        )
-        return "\n".join(
-            [
-                f"{self.method}({settings})",
-                f"  asked     {self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}",
-                f"  batches   {len(self):,} ({sizes}), {self.coverage:.1%} of the samples, "
-                f"{len(self.left_over):,} left over ({self.leftover})",
-                f"  loss      mean {self.mean_loss:.4f}, min {low:.4f}, median {middle:.4f}, max {high:.4f} "
-                f"at temperature {self.temperature:g}",
-                f"  weight    {self.total_weight:.6g} within batches",
-                f"  pairs     {self.group_pairs:,} of one group together, {self.margin_pairs:,} within the margin",
-                f"  time      {self.seconds:.3g} s",
-            ]
-        )
+        sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
+        asked = f"{self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}"
+        left = f"{len(self.left_over):,} left over ({self.leftover})"
+        lines = [
+            f"{self.method}({settings})",
+            f"  asked     {asked}",
+            f"  batches   {len(self):,} ({sizes}), {self.coverage:.1%} of the samples, {left}",
+            f"  loss      mean {self.mean_loss:.4f}, min {low:.4f}, median {middle:.4f}, max {high:.4f}",
+            f"  weight    {self.total_weight:.6g} within batches, at temperature {self.temperature:g}",
+            f"  pairs     {self.group_pairs:,} of one group together, {self.margin_pairs:,} within the margin",
+            f"  time      {self.seconds:.3g} s",
+        ]
+        return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as an `.npz` file without pickles; the file is either complete or not there."""
@@ -181,9 +174,7 @@ class BatchPlan:
             AttributeError,
             zipfile.BadZipFile,
         ) as error:
-            raise ValueError(
-                f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})"
-            ) from error
+            raise ValueError(f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})") from error
 
 
 def _compared(name: str) -> bool:
@@ -219,15 +210,11 @@ def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:
     if not repeats:
         times = np.bincount(batches[used], minlength=count)
         if times.max() > 1:
-            raise invalid(
-                "batches", "hold each sample once where repeats=False", f"sample {int(times.argmax())}"
-            )
+            raise invalid("batches", "hold each sample once where repeats=False", f"sample {int(times.argmax())}")
 
 
 def _check_left_over(batches: Ints, left_over: Ints, count: int) -> None:
     absent = np.ones(count, bool)
     absent[batches[batches >= 0]] = False
     if not np.array_equal(np.flatnonzero(absent), left_over):
-        raise invalid(
-            "left_over", "list the samples that are in no batch, ascending", f"{len(left_over)} samples"
-        )
+        raise invalid("left_over", "list the samples that are in no batch, ascending", f"{len(left_over)} samples")

@@ -14,9 +14,7 @@ _LEAST_GAIN = 1e-4  # in units of weight, where a pair weighs about 1; less is r
 _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
-_SAMPLES_EXPLORED = (
-    4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
-)
+_SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
 
 _scratch = threading.local()
 

@@ -20,9 +20,7 @@ from ._weights import pair_weights
 
 Variant = Literal["paper", "authors"]
 _VARIANTS = ("paper", "authors")
-_FLOOR = (
-    1e-9  # of the largest weight: pairs without weight must not cut the graph in two, where eigenvectors mix
-)
+_FLOOR = 1e-9  # of the largest weight: pairs without weight must not cut the graph in two, where eigenvectors mix
 
 
 def even_spectral_clusters(

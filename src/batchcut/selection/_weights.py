@@ -70,7 +70,7 @@ def _tile(
 ) -> npt.NDArray[Any]:
     def soft_plus(difference: npt.NDArray[Any]) -> npt.NDArray[Any]:
         zero = difference.dtype.type(0)
-        return np.logaddexp(zero, difference / tau + offset)
+        return np.asarray(np.logaddexp(zero, difference / tau + offset))
 
     tau, offset = (
         there.dtype.type(weighting.temperature),
