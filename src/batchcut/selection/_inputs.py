@@ -72,8 +72,8 @@ def unit_rows(
     off = abs(float(norms[worst]) - 1)
     if not normalize and off > _UNIT_ENOUGH:
         raise invalid(argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}")
-    if off <= _UNIT_ALREADY and source.dtype == dtype and source.flags.c_contiguous:
-        return np.asarray(source)
+    if off <= _UNIT_ALREADY:  # as they are, so that a copy of another kind gives the same plan to the last bit
+        return np.require(source, dtype, "C").view(np.ndarray)
     rows = np.empty(source.shape, dtype)
     for start, block in _blocks(source):
         stop = start + len(block)
@@ -103,9 +103,9 @@ def group_codes(groups: object, count: int) -> Ints | None:
     if labels.ndim != 1 or len(labels) != count:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
     if labels.dtype.kind == "O":
-        odd = next((x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None)
-        if odd is not None:
-            raise wrong_type("groups", "hold integers or strings", odd)
+        odd = [x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))]
+        if odd:
+            raise wrong_type("groups", "hold integers or strings", odd[0])
         ids: dict[object, int] = {}
         codes = np.fromiter((ids.setdefault(x, len(ids)) for x in labels), np.int64, count)
     elif labels.dtype.kind in "iuUS":

@@ -157,7 +157,7 @@ class BatchPlan:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a plan that `save` wrote; any other file is refused with a `ValueError`."""
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 if str(archive["format"]) != _FORMAT:
                     raise ValueError(f"format {str(archive['format'])!r} is not {_FORMAT!r}")
                 facts = json.loads(str(archive["facts"]))

@@ -1,6 +1,6 @@
 """`Shuffle`: batches chosen at random, as in plain SGD."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -73,6 +73,7 @@ class Shuffle:
         progress: Progress | None = None,
     ) -> BatchPlan:
         """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
+        check_integer("epoch", epoch, at_least=0)
         request = open_request(
             u,
             v,
@@ -90,7 +91,8 @@ class Shuffle:
         if self.margin is not None and not drawn:
             batches = part_similar(request, batches, weighting)
         with workers(1) as crew:
-            return close_request(request, batches, self, weighting, crew=crew, repeats=drawn)
+            plan = close_request(request, batches, self, weighting, crew=crew, repeats=drawn)
+        return replace(plan, epoch=int(epoch))
 
     def _draw(self, request: Request) -> Ints:
         samples = np.arange(len(request.pairs))

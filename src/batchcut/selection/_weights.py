@@ -55,6 +55,8 @@ def pair_weights(
             rows, columns = slice(top, top + _ROWS_AT_ONCE), slice(left, left + _ROWS_AT_ONCE)
             there, back = rows_u[rows] @ rows_v[columns].T, rows_v[rows] @ rows_u[columns].T
             tile = _tile(there, back, positive[rows, None], positive[None, columns], weighting)
+            if left == top:  # the same to the last bit on both sides of the diagonal
+                tile = np.minimum(tile, tile.T)
             weights[rows, columns] = tile
             weights[columns, rows] = tile.T
     np.fill_diagonal(weights, 0)
