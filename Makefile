@@ -43,6 +43,7 @@ format: $(STAMP) ## Rewrite the code in the project's style
 
 bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/full_batch.py
+	$(BIN)/python benchmarks/selection.py
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
