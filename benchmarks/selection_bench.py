@@ -29,7 +29,7 @@ _METHODS = {
     "S5": ("Shuffle", "Cut"),
 }
 
-console = Console()
+console = Console(width=120)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -44,37 +44,48 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--epochs", type=int, default=3, help="how long the encoder of S4 is trained")
     parser.add_argument("--skip-checks", action="store_true", help="leave out the optimum and the first call")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=Path, help="where to add the results to those of other runs")
     return parser.parse_args(arguments)
 
 
 def main() -> int:
     """Runs everything that was asked for; returns 1 if a bar is not cleared."""
     options = parse()
-    rows: Rows = {}
-    about: dict[str, str] = {}
-    bounds: dict[str, float] = {}
+    facts = _known(options.json)
+    rows: Rows = facts["rows"]
     for name in options.sets:
         if name == "S4" and not options.cifar:
             console.print("S4 skipped: give --cifar or BATCHCUT_CIFAR, the folder of cifar-100-python")
             continue
         pairs = _cifar(Path(options.cifar), options.epochs) if name == "S4" else make(name)
-        about[name] = pairs.about
+        facts["about"][name] = f"{pairs.about}, B = {pairs.batch_size}, τ = {pairs.temperature:g}"
         wanted = [method for method in _METHODS[name] if not options.methods or method in options.methods]
-        rows[name] = _run(pairs, wanted, options.limit, options.repeats)
+        rows[name] = {**rows.get(name, {}), **_run(pairs, wanted, options.limit, options.repeats)}
         if "Cut" in rows[name]:
             weight = rows[name]["Cut"]["weight"]
-            bounds[name] = share_of_bound(pairs.u, pairs.v, pairs.batch_size, pairs.temperature, weight)
-        _show(pairs, rows[name], bounds.get(name))
-    checks = {} if options.skip_checks else _checks()
-    found = bars(rows, checks)
+            facts["bounds"][name] = share_of_bound(pairs.u, pairs.v, pairs.batch_size, pairs.temperature, weight)
+        _show(pairs, rows[name], facts["bounds"].get(name))
+        _write(options.json, facts)
+    if not options.skip_checks:
+        facts["checks"] = _checks()
+    found = bars(rows, facts["checks"])
     for bar in found:
         console.print(bar.line(), style=None if bar.passed else "bold red", highlight=False)
-    if options.json:
-        facts = {"about": about, "rows": rows, "bounds": bounds, "checks": checks, "machine": _machine()}
-        facts["bars"] = [{**bar._asdict(), "passed": bar.passed} for bar in found]
-        options.json.write_text(json.dumps(facts, indent=1))
+    facts["bars"] = [{**bar._asdict(), "passed": bar.passed} for bar in found]
+    _write(options.json, facts)
     return 0 if all(bar.passed for bar in found) else 1
+
+
+def _known(path: Path | None) -> dict[str, Any]:
+    """The results that are stored already: a run adds to them, so that sets can be run one by one."""
+    empty: dict[str, Any] = {"about": {}, "rows": {}, "bounds": {}, "checks": {}, "bars": []}
+    stored: dict[str, Any] = json.loads(path.read_text()) if path and path.exists() else empty
+    return {**empty, **stored, "machine": _machine()}
+
+
+def _write(path: Path | None, facts: dict[str, Any]) -> None:
+    if path:
+        path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def _cifar(folder: Path, epochs: int) -> PairSet:
