@@ -33,8 +33,8 @@ class Shuffle:
         per_step: With replacement: how many different batches make one step.
         steps: With replacement: how many steps the plan holds; None: as many as make N // B batches, at least one.
         temperature: τ, at which losses and weights are reported.
-        margin: Pairs whose similarity comes within it of an anchor's own positive count no weight, and are parted
-            by random swaps where a few tries find room.
+        margin: Pairs whose similarity comes within it of an anchor's own positive count no weight and, in a
+            partition, are parted by random swaps where a few tries find room.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 
