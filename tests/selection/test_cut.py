@@ -1,4 +1,6 @@
 import _thread
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -151,7 +153,7 @@ def test_interrupt_is_answered_soon(make_pairs: MakePairs, threads: int) -> None
     def interrupt() -> None:
         time.sleep(1.5)
         sent.append(time.perf_counter())
-        _thread.interrupt_main()
+        os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
