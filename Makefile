@@ -15,18 +15,18 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,integrations,report]'
 	@touch $@
 
 $(BENCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,integrations,report,bench]'
 	@touch $@
 
 demo: $(STAMP) ## Check every claim of the paper and print the table
 	$(BIN)/batchcut theory
 
 test: $(STAMP) ## Run the tests (under ten minutes on two cores)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test-all: $(STAMP) ## Run all tests, the slow ones too
 	$(BIN)/python -m pytest
@@ -44,6 +44,7 @@ format: $(STAMP) ## Rewrite the code in the project's style
 bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/full_batch.py
 	$(BIN)/python benchmarks/descent.py
+	$(BIN)/python benchmarks/selection.py
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

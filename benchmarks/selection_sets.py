@@ -63,3 +63,19 @@ def _two_views(x: Floats, rng: np.random.Generator, *, spread: float, noise: flo
 
 def _unit(x: Floats) -> Floats:
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), np.float32)
+
+
+def make(name: str) -> PairSet:
+    """One of the sets S1, S2, S3, S5, or S5/4, a quarter of it."""
+    if name == "S1":
+        u, v = gaussians(51_200)
+        return PairSet(name, "51,200 pairs, mixture of 1,000 Gaussians", u, v, 32, 0.1)
+    if name in ("S2", "S3"):
+        count = 20_480 if name == "S2" else 131_072
+        u, v = heavy_tailed(count)
+        return PairSet(name, f"{count:,} pairs, heavy-tailed two-level mixture", u, v, 64, 0.05)
+    if name in ("S5", "S5/4"):
+        count = 1_048_576 // (4 if name == "S5/4" else 1)
+        u, v = heavy_tailed(count)
+        return PairSet(name, f"{count:,} pairs, heavy-tailed two-level mixture", u, v, 256, 0.05)
+    raise ValueError(f"name must be one of S1, S2, S3, S5, S5/4; got {name}")

@@ -5,7 +5,8 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from .._errors import invalid
+from batchcut._errors import invalid
+
 from ._inputs import Ints
 
 _MOST_BATCHES = 5_000_000
@@ -40,15 +41,21 @@ def all_batches(count: int, batch_size: int) -> Ints:
     """All C(N, B) subsets of B out of N, in lexical order: (C(N, B), B)."""
     possible = math.comb(count, batch_size)
     if possible > _MOST_BATCHES:
-        raise invalid("C(N, B)", f"be at most {_MOST_BATCHES} to go through all batches", f"C({count}, {batch_size}) = {possible}")
+        raise invalid(
+            "C(N, B)",
+            f"be at most {_MOST_BATCHES} to go through all batches",
+            f"C({count}, {batch_size}) = {possible}",
+        )
     flat = (i for subset in combinations(range(count), batch_size) for i in subset)
-    return np.fromiter(islice(flat, possible * batch_size), np.int64, possible * batch_size).reshape(possible, batch_size)
+    return np.fromiter(islice(flat, possible * batch_size), np.int64, possible * batch_size).reshape(
+        possible, batch_size
+    )
 
 
 def _draw_one(samples: Ints, batch_size: int, rng: np.random.Generator, codes: Ints | None, distinct: int) -> Ints:
     if codes is None:
-        return rng.choice(samples, batch_size, replace=False, shuffle=False)
+        return np.asarray(rng.choice(samples, batch_size, replace=False, shuffle=False))
     order = rng.permutation(samples)
     first = np.sort(np.unique(codes[order], return_index=True)[1])[:distinct]
     rest = np.setdiff1d(np.arange(len(order)), first, assume_unique=True)[: batch_size - distinct]
-    return order[np.concatenate([first, rest])]
+    return np.asarray(order[np.concatenate([first, rest])])

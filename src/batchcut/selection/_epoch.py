@@ -5,7 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from .._errors import invalid
+from batchcut._errors import invalid
+
 from ._inputs import Ints
 
 Leftover = Literal["rotate", "short"]
@@ -28,8 +29,10 @@ def search_generator(seed: int, epoch: int) -> np.random.Generator:
 
 def check_leftover(leftover: str) -> Leftover:
     """Returns the policy, if it is one of the two."""
-    if leftover == "rotate" or leftover == "short":
-        return leftover
+    if leftover == "rotate":
+        return "rotate"
+    if leftover == "short":
+        return "short"
     raise invalid("leftover", 'be "rotate" or "short"', repr(leftover))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid, wrong_type
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ class Pairs:
     @cached_property
     def positive(self) -> Floats:
         """(N,) similarities of each sample to its own positive."""
-        return np.einsum("ij,ij->i", self.u, self.v, optimize=False)
+        return np.asarray(np.einsum("ij,ij->i", self.u, self.v))
 
     def __len__(self) -> int:
         return int(self.u.shape[0])
@@ -72,8 +72,8 @@ def unit_rows(
     off = abs(float(norms[worst]) - 1)
     if not normalize and off > _UNIT_ENOUGH:
         raise invalid(argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}")
-    if off <= _UNIT_ALREADY and source.dtype == dtype and source.flags.c_contiguous:
-        return np.asarray(source)
+    if off <= _UNIT_ALREADY:  # as they are, so that a copy of another kind gives the same plan to the last bit
+        return np.require(source, dtype, "C").view(np.ndarray)
     rows = np.empty(source.shape, dtype)
     for start, block in _blocks(source):
         stop = start + len(block)
@@ -103,9 +103,9 @@ def group_codes(groups: object, count: int) -> Ints | None:
     if labels.ndim != 1 or len(labels) != count:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
     if labels.dtype.kind == "O":
-        odd = next((x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))), None)
-        if odd is not None:
-            raise wrong_type("groups", "hold integers or strings", odd)
+        odd = [x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))]
+        if odd:
+            raise wrong_type("groups", "hold integers or strings", odd[0])
         ids: dict[object, int] = {}
         codes = np.fromiter((ids.setdefault(x, len(ids)) for x in labels), np.int64, count)
     elif labels.dtype.kind in "iuUS":
@@ -139,7 +139,11 @@ def _norms(argument: str, block: npt.NDArray[Any], start: int) -> npt.NDArray[An
     tiny = 1e-15 if wide.dtype == np.float32 else 1e-150
     for row in np.flatnonzero(~((norms > tiny) & np.isfinite(norms))):
         if not np.isfinite(wide[row]).all():
-            raise invalid(argument, "hold finite numbers", f"{wide[row][~np.isfinite(wide[row])][0]} in row {start + row}")
+            raise invalid(
+                argument,
+                "hold finite numbers",
+                f"{wide[row][~np.isfinite(wide[row])][0]} in row {start + row}",
+            )
         peak = np.abs(wide[row]).max()
         if peak == 0:
             raise invalid(argument, "have no zero rows", f"zeros in row {start + row}")

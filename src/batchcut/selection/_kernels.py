@@ -12,7 +12,7 @@ from numba import njit
 from ._inputs import Doubles, Floats, Ints
 
 _F = np.float32
-_TILE = 32
+_TILE = 64
 _LN2 = np.float32(0.6931471805599453)
 _LOG2E = np.float32(1.4426950408889634)
 
@@ -47,14 +47,15 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
     linear = max(a, _F(0)) + max(b, _F(0)) + max(c, _F(0)) + max(d, _F(0))
     first = (_F(1) + _exp_nonpositive(-abs(a))) * (_F(1) + _exp_nonpositive(-abs(b)))
     second = (_F(1) + _exp_nonpositive(-abs(c))) * (_F(1) + _exp_nonpositive(-abs(d)))
-    return linear + _log(first * second)
+    return _F(linear + _log(first * second))
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats) -> None:
     """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
 
-    A pair gets no weight where its score comes within `guard` of the positive of either (a large negative one: no guard).
+    A pair gets no weight where its score comes within `guard` of the positive of either (a large negative one: no
+    guard). Rows of both arrays may be longer than P; the rest is not touched.
     """
     count = scores.shape[0]
     flipped = np.empty((_TILE, _TILE), np.float32)
@@ -81,51 +82,85 @@ def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def _direction(row: Floats, own: np.float32) -> float:
-    peak = own
-    for j in range(row.shape[0]):
-        peak = max(peak, row[j])
-    total = _F(0)
-    for j in range(row.shape[0]):
-        total += _exp_nonpositive(row[j] - peak)
-    return float(peak - own) + float(_log(total))
+def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Floats, out: Floats) -> None:
+    """The same weights as `weigh` with half as many exponentials, where nothing overflows.
+
+    With E = exp(s − highest), a weight is one logarithm: log Π (1 + E factor) over the two scores and two anchors,
+    where factor = (B−1) exp(highest − positive). A pair gets no weight where an E reaches the `limit` of an anchor.
+    """
+    count = scores.shape[0]
+    there, back = np.empty((_TILE, _TILE), np.float32), np.empty((_TILE, _TILE), np.float32)
+    for top in range(0, count, _TILE):
+        rows = min(_TILE, count - top)
+        for left in range(top, count, _TILE):
+            columns = min(_TILE, count - left)
+            for i in range(rows):
+                source, target = scores[top + i, left : left + columns], there[i]
+                for j in range(columns):
+                    target[j] = _exp_nonpositive(source[j] - highest)
+            for j in range(columns):
+                source = scores[left + j, top : top + rows]
+                for i in range(rows):
+                    back[i, j] = _exp_nonpositive(source[i] - highest)
+            for i in range(rows):
+                x, y, g, most = there[i], back[i], factor[top + i], limit[top + i]
+                h, other = factor[left : left + columns], limit[left : left + columns]
+                row = out[top + i, left : left + columns]
+                for j in range(columns):
+                    product = (_F(1) + x[j] * g) * (_F(1) + x[j] * h[j]) * (_F(1) + y[j] * g) * (_F(1) + y[j] * h[j])
+                    row[j] = _log(product) if max(x[j], y[j]) < min(most, other[j]) else _F(0)
+            if left == top:
+                for i in range(rows):
+                    out[top + i, top + i] = _F(0)
+            for j in range(columns):
+                for i in range(rows):
+                    out[left + j, top + i] = out[top + i, left + j]
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def score_batch(scores: Floats, log_negatives: np.float32, guard: np.float32) -> tuple[float, float, int]:
-    """Loss (`eq:full_CLIP_loss`), within-batch weight and guarded pairs of one batch with scores (B, B)."""
-    size = scores.shape[0]
-    positive = np.empty(size, np.float32)
-    flipped = np.empty((size, size), np.float32)
-    for i in range(size):
-        positive[i] = scores[i, i]
-        for j in range(size):
-            flipped[j, i] = scores[i, j]
-    loss, weight, guarded = 0.0, 0.0, 0
-    for i in range(size):
-        p = positive[i]
-        there, back, q = scores[i, :i], flipped[i, :i], positive[:i]
-        loss += _direction(scores[i], p) + _direction(flipped[i], p)
-        part, blocked = _F(0), np.int32(0)
-        for j in range(i):
-            w = _pair_weight(there[j], back[j], p - log_negatives, q[j] - log_negatives)
-            free = max(there[j], back[j]) < min(p, q[j]) - guard
-            part += w if free else _F(0)
-            blocked += np.int32(0) if free else np.int32(1)
-        weight += float(part)
-        guarded += int(blocked)
-    return loss / size, weight, guarded
+def _direction(row: Floats, size: int, own: np.float32) -> np.float32:
+    """Log Σ_j exp(row[j]) − own: one sample's loss in one direction."""
+    peak = own
+    for j in range(size):
+        peak = max(peak, row[j])
+    total = _F(0)
+    for j in range(size):
+        total += _exp_nonpositive(row[j] - peak)
+    return _F(peak - own + _log(total))
 
 
-@njit(**_options)  # type: ignore[untyped-decorator]
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def score_batches(
-    scores: Floats, sizes: Ints, log_negatives: np.float32, guard: np.float32, losses: Doubles, weights: Doubles
+    scores: Floats,
+    sizes: Ints,
+    log_negatives: np.float32,
+    guard: np.float32,
+    losses: Doubles,
+    weights: Doubles,
 ) -> int:
-    """Writes loss and weight of each batch with scores (K, B, B), of which the first `sizes[k]` count."""
+    """Writes loss (`eq:full_CLIP_loss`) and within-batch weight of each batch; returns how many pairs are guarded.
+
+    `scores` (K, B, B) are those of the batches, of which the first `sizes[k]` rows and columns count.
+    """
     guarded = 0
+    flipped, positive = np.empty(scores.shape[1:], np.float32), np.empty(scores.shape[1], np.float32)
     for k in range(scores.shape[0]):
-        size = sizes[k]
-        square = np.ascontiguousarray(scores[k, :size, :size])
-        losses[k], weights[k], count = score_batch(square, log_negatives, guard)
-        guarded += count
+        size, square = sizes[k], scores[k]
+        for i in range(size):
+            positive[i] = square[i, i]
+            for j in range(size):
+                flipped[j, i] = square[i, j]
+        losses[k], weights[k] = 0.0, 0.0
+        for i in range(size):
+            p, there, back = positive[i], square[i], flipped[i]
+            losses[k] += (_direction(there, size, p) + _direction(back, size, p)) / size
+            total, blocked = _F(0), np.int32(0)
+            for j in range(i):
+                q = positive[j]
+                free = max(there[j], back[j]) < min(p, q) - guard
+                w = _pair_weight(there[j], back[j], p - log_negatives, q - log_negatives)
+                total += w if free else _F(0)
+                blocked += np.int32(0) if free else np.int32(1)
+            weights[k] += total
+            guarded += int(blocked)
     return guarded

@@ -13,7 +13,7 @@ _ROWS_AT_ONCE = 4096
 _MOST_CENTRES = 2048
 _SAMPLES_PER_CENTRE = 32
 _TRAINING_PER_CENTRE = 16
-_LLOYD_STEPS = 2
+_LLOYD_STEPS = 3
 _LONGEST_CHAIN = 4096
 
 
@@ -56,7 +56,7 @@ def chain(centres: Floats) -> Ints:
     return np.asarray(_walk(unit @ unit.T))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _walk(similarity: Floats) -> Ints:
     count = len(similarity)
     path = np.empty(count, np.int64)
@@ -84,7 +84,7 @@ def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, 
         order = np.argsort(cells, kind="stable")
         filled, starts, sizes = np.unique(cells[order], return_index=True, return_counts=True)
         centres[filled] = np.add.reduceat(rows[order], starts, axis=0) / sizes[:, None].astype(np.float32)
-    return centres
+    return np.asarray(centres)
 
 
 def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report: Progress) -> Ints:
@@ -98,7 +98,7 @@ def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report
 def _nearest_of(pairs: Pairs, across: Floats, offset: Floats, samples: Ints) -> Ints:
     closeness = (pairs.u[samples] + pairs.v[samples]) @ across
     closeness -= offset
-    return closeness.argmax(axis=1)
+    return np.asarray(closeness.argmax(axis=1))
 
 
 def _batch_centres(pairs: Pairs, batches: Ints) -> Floats:

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import check_integer, check_positive, invalid
+from batchcut._errors import check_integer, check_positive, invalid
+
 from ._draw import all_batches, draw_batches
 from ._epoch import Leftover, Progress, order_generator
 from ._inputs import Doubles, Ints
+from ._parallel import workers
 from ._plan import BatchPlan
 from ._request import Request, check_flag, close_request, open_request
 from ._score import Weighting, score
@@ -94,13 +96,14 @@ class Ordered:
             progress=progress,
         )
         weighting = Weighting(request.batch_size, self.temperature, None)
-        if self.exact:
-            batches = self._of_all(request, weighting)
-        elif self.replacement:
-            batches = self._of_drawn(request, weighting)
-        else:
-            batches = self._of_partition(request, weighting)
-        return close_request(request, batches, self, weighting, repeats=self.exact or self.replacement)
+        with workers(1) as crew:
+            if self.exact:
+                batches = self._of_all(request, weighting)
+            elif self.replacement:
+                batches = self._of_drawn(request, weighting)
+            else:
+                batches = self._of_partition(request, weighting)
+            return close_request(request, batches, self, weighting, crew=crew, repeats=self.exact or self.replacement)
 
     def _of_partition(self, request: Request, weighting: Weighting) -> Ints:
         candidates, k = request.shuffled(), self.k or 1

@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+
 from ._epoch import Leftover, check_leftover
 from ._inputs import Doubles, Ints
 
@@ -122,19 +123,18 @@ class BatchPlan:
         low, middle, high = np.quantile(self.losses, (0.0, 0.5, 1.0))
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
-        return "\n".join(
-            [
-                f"{self.method}({settings})",
-                f"  asked     {self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}",
-                f"  batches   {len(self):,} ({sizes}), {self.coverage:.1%} of the samples, "
-                f"{len(self.left_over):,} left over ({self.leftover})",
-                f"  loss      mean {self.mean_loss:.4f}, min {low:.4f}, median {middle:.4f}, max {high:.4f} "
-                f"at temperature {self.temperature:g}",
-                f"  weight    {self.total_weight:.6g} within batches",
-                f"  pairs     {self.group_pairs:,} of one group together, {self.margin_pairs:,} within the margin",
-                f"  time      {self.seconds:.3g} s",
-            ]
-        )
+        asked = f"{self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}"
+        left = f"{len(self.left_over):,} left over ({self.leftover})"
+        lines = [
+            f"{self.method}({settings})",
+            f"  asked     {asked}",
+            f"  batches   {len(self):,} ({sizes}), {self.coverage:.1%} of the samples, {left}",
+            f"  loss      mean {self.mean_loss:.4f}, min {low:.4f}, median {middle:.4f}, max {high:.4f}",
+            f"  weight    {self.total_weight:.6g} within batches, at temperature {self.temperature:g}",
+            f"  pairs     {self.group_pairs:,} of one group together, {self.margin_pairs:,} within the margin",
+            f"  time      {self.seconds:.3g} s",
+        ]
+        return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as an `.npz` file without pickles; the file is either complete or not there."""
@@ -157,14 +157,23 @@ class BatchPlan:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a plan that `save` wrote; any other file is refused with a `ValueError`."""
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 if str(archive["format"]) != _FORMAT:
                     raise ValueError(f"format {str(archive['format'])!r} is not {_FORMAT!r}")
                 facts = json.loads(str(archive["facts"]))
                 return cls(**{name: archive[name] for name in _ARRAYS}, **facts)
         except FileNotFoundError:
             raise
-        except (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, zipfile.BadZipFile) as error:
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            zipfile.BadZipFile,
+        ) as error:
             raise ValueError(f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})") from error
 
 

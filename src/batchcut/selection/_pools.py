@@ -1,6 +1,6 @@
 """Random pools of k batches: the dial of hardness, from one pool of k up to the whole set (`sec:real_exp_appendix`)."""
 
-from .._errors import check_integer, invalid
+from batchcut._errors import check_integer, invalid
 
 
 def check_pool(pool: object) -> None:

@@ -5,12 +5,14 @@ import threading
 import numpy as np
 
 from ._inputs import Floats, Ints, Pairs
-from ._kernels import weigh
+from ._kernels import weigh, weigh_fast
 from ._score import Weighting
-from ._swap import Indices, explore, improve, sum_by_batch
+from ._swap import Indices, disturb, improve, sum_by_batch
 
-_SWEEPS = 12
+_SWEEPS = 5
 _LEAST_GAIN = 1e-4  # in units of weight, where a pair weighs about 1; less is rounding
+_LINE = 16  # float32 in a line of the cache
+_LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
 
@@ -18,7 +20,13 @@ _scratch = threading.local()
 
 
 def refine(
-    pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, *, kicks: int, rng: np.random.Generator | None
+    pairs: Pairs,
+    batches: Ints,
+    codes: Ints | None,
+    weighting: Weighting,
+    *,
+    kicks: int,
+    rng: np.random.Generator,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
@@ -30,34 +38,54 @@ def refine(
     weights = pool_weights(pairs, samples, weighting)
     members, place = _layout(batches)
     kin, held = _kinship(codes, samples, place, len(batches))
-    sums = np.empty((len(batches), count), np.float32)
+    sums = np.empty((len(batches), weights.shape[1]), np.float32)
     sum_by_batch(weights, place, sums)
-    least = np.float32(_LEAST_GAIN)
-    improve(weights, members, place, sums, kin, held, _SWEEPS, least)
-    if kicks and rng is not None:
+    state, least = (members, place, sums, kin, held), np.float32(_LEAST_GAIN)
+    improve(weights, *state, _SWEEPS, least)
+    if kicks:
         rounds = max(kicks, _SAMPLES_EXPLORED // count)
-        chosen = rng.integers(0, count, (rounds, max(1, count // _KICKED), 2), np.int32)
-        explore(weights, members, place, sums, kin, held, chosen, _SWEEPS, least)
+        for chosen in rng.integers(0, count, (rounds, max(1, count // _KICKED), 2), np.int32):
+            before = [array.copy() for array in state]
+            gain = disturb(weights, *state, chosen) + improve(weights, *state, _SWEEPS, least)
+            if gain <= 0:
+                for array, old in zip(state, before, strict=True):
+                    array[...] = old
     return np.where(members >= 0, samples[members], -1)
 
 
 def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting) -> Floats:
-    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory."""
+    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory, rows padded."""
     count = len(samples)
     scores, weights = _square("scores", count), _square("weights", count)
     u = pairs.u[samples]
     u *= weighting.scale
-    np.matmul(u, pairs.v[samples].T, out=scores)
-    weigh(scores, scores.diagonal().copy(), weighting.log_negatives, weighting.guard, weights)
+    np.matmul(u, pairs.v[samples].T, out=scores[:, :count])
+    positive = scores.diagonal().astype(np.float64)
+    highest = float(weighting.scale) * (1 + 1e-5)
+    exponent = highest - positive + float(weighting.log_negatives)
+    if 4 * exponent.max() < _LARGEST_EXPONENT:
+        limit = np.exp(np.minimum(positive - float(weighting.guard) - highest, _LARGEST_EXPONENT))
+        weigh_fast(
+            scores,
+            np.float32(highest),
+            np.exp(exponent).astype(np.float32),
+            limit.astype(np.float32),
+            weights,
+        )
+    else:
+        weigh(scores, positive.astype(np.float32), weighting.log_negatives, weighting.guard, weights)
     return weights
 
 
 def _square(name: str, count: int) -> Floats:
+    """Scratch of `count` rows, so long that elements above each other do not fall on the same lines of the cache."""
+    length = -(-count // _LINE) * _LINE
+    length += _LINE * (length % (16 * _LINE) == 0)
     buffer: Floats | None = getattr(_scratch, name, None)
-    if buffer is None or buffer.size < count * count:
-        buffer = np.empty(count * count, np.float32)
+    if buffer is None or buffer.size < count * length:
+        buffer = np.empty(count * length, np.float32)
         setattr(_scratch, name, buffer)
-    return buffer[: count * count].reshape(count, count)
+    return buffer[: count * length].reshape(count, length)
 
 
 def _layout(batches: Ints) -> tuple[Indices, Indices]:

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid, wrong_type
+
 from ._epoch import Leftover, Progress, check_leftover, deal, order_generator, split_off_leftover
 from ._groups import count_group_pairs, part_groups
 from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
@@ -110,7 +111,13 @@ def open_request(
 
 
 def close_request(
-    request: Request, batches: Ints, selector: object, weighting: Weighting, *, repeats: bool = False, crew: Workers = ALONE
+    request: Request,
+    batches: Ints,
+    selector: object,
+    weighting: Weighting,
+    *,
+    repeats: bool = False,
+    crew: Workers = ALONE,
 ) -> BatchPlan:
     """Measures the batches that were chosen and makes the plan."""
     settings: dict[str, Any] = dict(vars(selector))
@@ -152,4 +159,3 @@ def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None
 
 def _silent(_: float) -> None:
     """Reports nothing."""
-

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import invalid, wrong_type
+from batchcut._errors import invalid, wrong_type
+
 from ._inputs import Doubles, Ints, Pairs
 from ._kernels import score_batches
 from ._parallel import ALONE, Workers

@@ -1,14 +1,16 @@
 """`Shuffle`: batches chosen at random, as in plain SGD."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from .._errors import check_integer, check_positive, invalid
+from batchcut._errors import check_integer, check_positive, invalid
+
 from ._draw import draw_batches
 from ._epoch import Leftover, Progress, order_generator
 from ._inputs import Ints
+from ._parallel import workers
 from ._plan import BatchPlan
 from ._request import Request, check_choice, check_flag, close_request, open_request
 from ._score import Weighting, check_margin
@@ -31,8 +33,8 @@ class Shuffle:
         per_step: With replacement: how many different batches make one step.
         steps: With replacement: how many steps the plan holds; None: as many as make N // B batches, at least one.
         temperature: τ, at which losses and weights are reported.
-        margin: Pairs whose similarity comes within it of an anchor's own positive count no weight, and are parted
-            by random swaps where a few tries find room.
+        margin: Pairs whose similarity comes within it of an anchor's own positive count no weight and, in a
+            partition, are parted by random swaps where a few tries find room.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 
@@ -49,7 +51,11 @@ class Shuffle:
         if self.steps is not None:
             check_integer("steps", self.steps, at_least=1)
         if self.replacement != "with" and (self.per_step != 1 or self.steps is not None):
-            raise invalid("per_step and steps", 'be left alone unless replacement="with"', f"replacement={self.replacement!r}")
+            raise invalid(
+                "per_step and steps",
+                'be left alone unless replacement="with"',
+                f"replacement={self.replacement!r}",
+            )
         check_positive("temperature", self.temperature)
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
@@ -67,6 +73,7 @@ class Shuffle:
         progress: Progress | None = None,
     ) -> BatchPlan:
         """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
+        check_integer("epoch", epoch, at_least=0)
         request = open_request(
             u,
             v,
@@ -83,7 +90,9 @@ class Shuffle:
         batches = self._draw(request) if drawn else request.shuffled()
         if self.margin is not None and not drawn:
             batches = part_similar(request, batches, weighting)
-        return close_request(request, batches, self, weighting, repeats=drawn)
+        with workers(1) as crew:
+            plan = close_request(request, batches, self, weighting, crew=crew, repeats=drawn)
+        return replace(plan, epoch=int(epoch))
 
     def _draw(self, request: Request) -> Ints:
         samples = np.arange(len(request.pairs))

@@ -44,7 +44,14 @@ def _dot(a: Floats, b: Floats) -> np.float32:
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _clashes(
-    u: Floats, v: Floats, positive: Floats, codes: Ints, row: Ints, sample: int, place: int, margin: np.float32
+    u: Floats,
+    v: Floats,
+    positive: Floats,
+    codes: Ints,
+    row: Ints,
+    sample: int,
+    place: int,
+    margin: np.float32,
 ) -> tuple[int, int]:
     """How many of a batch are of one group with `sample`, and how many similar to it, were it at `place`."""
     kin, similar = 0, 0
@@ -60,7 +67,14 @@ def _clashes(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _part_similar(
-    u: Floats, v: Floats, positive: Floats, codes: Ints, batches: Ints, start: int, tries: Ints, margin: np.float32
+    u: Floats,
+    v: Floats,
+    positive: Floats,
+    codes: Ints,
+    batches: Ints,
+    start: int,
+    tries: Ints,
+    margin: np.float32,
 ) -> None:
     """Tries, for each sample with a similar one in its batch, the places that `tries` (rows, B, T) names."""
     width = batches.shape[1]

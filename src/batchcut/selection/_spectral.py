@@ -5,15 +5,13 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
-from sklearn.manifold import spectral_embedding
 
-from .._errors import check_positive
+from batchcut._errors import check_positive
+
 from ._epoch import Leftover, Progress, search_generator
 from ._inputs import Doubles, Ints, Pairs
 from ._interrupt import interruptible
+from ._parallel import workers
 from ._plan import BatchPlan
 from ._pools import check_pool, pool_bounds
 from ._request import check_choice, check_flag, close_request, open_request
@@ -34,6 +32,12 @@ def even_spectral_clusters(
     published code, takes A = exp(w) and the symmetric normalised Laplacian, and leaves the rows alone. Then, in
     both, k-means gives centres, and a matching of least total distance gives each centre its number of samples.
     """
+    from scipy.optimize import (
+        linear_sum_assignment,
+    )  # here, because they take a second that other selectors save
+    from scipy.spatial.distance import cdist
+    from sklearn.cluster import KMeans
+
     rows = _eigenvector_rows(weights, len(sizes), variant, random_state)
     centres = KMeans(len(sizes), random_state=random_state).fit(rows).cluster_centers_
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -42,6 +46,8 @@ def even_spectral_clusters(
 
 
 def _eigenvector_rows(weights: npt.NDArray[Any], count: int, variant: Variant, random_state: int) -> Doubles:
+    from sklearn.manifold import spectral_embedding
+
     paper = variant == "paper"
     largest = max(float(weights.max()), np.finfo(float).tiny)
     affinity = weights.astype(np.float64)
@@ -125,14 +131,19 @@ class Spectral:
                 self._cluster, request.pairs, batches[start:stop], weighting, int(states[done])
             )
             request.report(done / len(bounds))
-        return close_request(request, request.parted(batches), self, weighting)
+        with workers(1) as crew:
+            return close_request(request, request.parted(batches), self, weighting, crew=crew)
 
     def _cluster(self, pairs: Pairs, batches: Ints, weighting: Weighting, random_state: int) -> Ints:
         if len(batches) == 1:
             return batches
         samples, sizes = batches[batches >= 0], (batches >= 0).sum(axis=1)
         weights = pair_weights(
-            pairs.u[samples], pairs.v[samples], weighting.batch_size, weighting.temperature, margin=weighting.margin
+            pairs.u[samples],
+            pairs.v[samples],
+            weighting.batch_size,
+            weighting.temperature,
+            margin=weighting.margin,
         )
         clustered = np.full_like(batches, -1)
         parts = even_spectral_clusters(weights, sizes, variant=self.variant, random_state=random_state)

@@ -16,10 +16,12 @@ _options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 @njit(**_options)  # type: ignore[untyped-decorator]
 def sum_by_batch(weights: Floats, place: Indices, sums: Floats) -> None:
     """Writes sums[b, i] = Σ_{j in b} w(j, i), for the batch place[j] of each sample j."""
-    sums[:] = 0
+    for b in range(len(sums)):
+        for i in range(len(place)):
+            sums[b, i] = 0
     for j in range(len(place)):
         row, total = weights[j], sums[place[j]]
-        for i in range(len(row)):
+        for i in range(len(place)):
             total[i] += row[i]
 
 
@@ -40,7 +42,7 @@ def _true_gain(weights: Floats, members: Indices, i: int, a: int, j: int, b: int
 def _keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: int) -> bool:
     """Whether a swap leaves no more pairs of one group together; held[g, b] counts members of g in b."""
     g, h = kin[i], kin[j]
-    if g == h:
+    if g == h:  # so it is with no groups at all: both are -1
         return True
     change = 0
     if g >= 0:
@@ -52,7 +54,14 @@ def _keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _best_partner(
-    weights: Floats, members: Indices, sums: Floats, kin: Indices, held: Indices, i: int, a: int, least: np.float32
+    weights: Floats,
+    members: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    i: int,
+    a: int,
+    least: np.float32,
 ) -> tuple[int, int]:
     """The sample j and its batch b for which swapping i gains most; j = -1 if nothing gains over `least`.
 
@@ -70,13 +79,22 @@ def _best_partner(
             if j < 0:
                 break
             gain = reach + here[j] - there[j] - np.float32(2) * mine[j]
-            if gain > best and (held.shape[0] == 0 or _keeps_groups_apart(kin, held, i, a, j, b)):
+            if gain > best and _keeps_groups_apart(kin, held, i, a, j, b):
                 best, partner, target = gain, j, b
     return partner, target
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _swap(weights: Floats, members: Indices, place: Indices, sums: Floats, i: int, j: int) -> None:
+def _swap(
+    weights: Floats,
+    members: Indices,
+    place: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    i: int,
+    j: int,
+) -> None:
     a, b = place[i], place[j]
     for slot in range(members.shape[1]):
         if members[a, slot] == i:
@@ -85,17 +103,15 @@ def _swap(weights: Floats, members: Indices, place: Indices, sums: Floats, i: in
             members[b, slot] = i
     place[i], place[j] = b, a
     lost, won, here, there = weights[i], weights[j], sums[a], sums[b]
-    for k in range(len(lost)):
+    for k in range(len(place)):
         change = won[k] - lost[k]
         here[k] += change
         there[k] -= change
-
-
-@njit(**_options)  # type: ignore[untyped-decorator]
-def _move(held: Indices, group: int, a: int, b: int) -> None:
-    if group >= 0:
-        held[group, a] -= 1
-        held[group, b] += 1
+    if held.shape[0] > 0:
+        for sample, source, target in ((i, a, b), (j, b, a)):
+            if kin[sample] >= 0:
+                held[kin[sample], source] -= 1
+                held[kin[sample], target] += 1
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
@@ -112,7 +128,7 @@ def improve(
     """Swaps samples in place, each with its best partner, until nothing gains or for `sweeps`; returns the gain.
 
     Args:
-        weights: (P, P) symmetric, zero on the diagonal.
+        weights: (P, at least P) symmetric in its first P columns, zero on the diagonal.
         members: (m, B) samples of each batch; a short one ends in -1.
         place: (P,) batch of each sample.
         sums: (m, P) from `sum_by_batch`.
@@ -125,56 +141,38 @@ def improve(
     for _ in range(sweeps):
         before = total
         for i in range(len(place)):
-            a = place[i]
+            a = np.int64(place[i])
             j, b = _best_partner(weights, members, sums, kin, held, i, a, least)
             if j < 0:
                 continue
             gain = _true_gain(weights, members, i, a, j, b)
-            if gain <= 0:
-                continue
-            _swap(weights, members, place, sums, i, j)
-            if held.shape[0] > 0:
-                _move(held, kin[i], a, b)
-                _move(held, kin[j], b, a)
-            total += gain
+            if gain > 0:
+                _swap(weights, members, place, sums, kin, held, i, j)
+                total += gain
         if total == before:
             break
     return total
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def explore(
+def disturb(
     weights: Floats,
     members: Indices,
     place: Indices,
     sums: Floats,
     kin: Indices,
     held: Indices,
-    kicks: Indices,
-    sweeps: int,
-    least: np.float32,
+    chosen: Indices,
 ) -> float:
-    """Iterated local search in place: kick the best partition found, swap back up, keep what is better.
+    """Swaps, in place, the pairs of samples `chosen` (n, 2) and returns the gain, most likely a loss.
 
-    `kicks` (rounds, n, 2) names the samples to be swapped at the start of each round; a swap within a batch or one
-    that puts a group together is skipped. Returns what was gained over the partition given.
+    A swap within a batch, or one that brings more of a group together, is not made.
     """
-    gained = 0.0
-    for kick in kicks:
-        saved_members, saved_place, saved_sums, saved_held = members.copy(), place.copy(), sums.copy(), held.copy()
-        change = 0.0
-        for pair in kick:
-            i, j = pair
-            a, b = place[i], place[j]
-            if a != b and (held.shape[0] == 0 or _keeps_groups_apart(kin, held, i, a, j, b)):
-                change += _true_gain(weights, members, i, a, j, b)
-                _swap(weights, members, place, sums, i, j)
-                if held.shape[0] > 0:
-                    _move(held, kin[i], a, b)
-                    _move(held, kin[j], b, a)
-        change += improve(weights, members, place, sums, kin, held, sweeps, least)
-        if change > 0:
-            gained += change
-        else:
-            members[:], place[:], sums[:], held[:] = saved_members, saved_place, saved_sums, saved_held
-    return gained
+    total = 0.0
+    for k in range(len(chosen)):
+        i, j = np.int64(chosen[k, 0]), np.int64(chosen[k, 1])
+        a, b = np.int64(place[i]), np.int64(place[j])
+        if a != b and _keeps_groups_apart(kin, held, i, a, j, b):
+            total += _true_gain(weights, members, i, a, j, b)
+            _swap(weights, members, place, sums, kin, held, i, j)
+    return total

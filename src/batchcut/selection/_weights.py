@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._errors import check_integer, check_positive
+from batchcut._errors import check_integer, check_positive
+
 from ._inputs import as_array, check_same_shape, unit_rows
 from ._score import Weighting, check_margin
 
@@ -54,6 +55,8 @@ def pair_weights(
             rows, columns = slice(top, top + _ROWS_AT_ONCE), slice(left, left + _ROWS_AT_ONCE)
             there, back = rows_u[rows] @ rows_v[columns].T, rows_v[rows] @ rows_u[columns].T
             tile = _tile(there, back, positive[rows, None], positive[None, columns], weighting)
+            if left == top:  # the same to the last bit on both sides of the diagonal
+                tile = np.minimum(tile, tile.T)
             weights[rows, columns] = tile
             weights[columns, rows] = tile.T
     np.fill_diagonal(weights, 0)
@@ -61,13 +64,20 @@ def pair_weights(
 
 
 def _tile(
-    there: npt.NDArray[Any], back: npt.NDArray[Any], p: npt.NDArray[Any], q: npt.NDArray[Any], weighting: Weighting
+    there: npt.NDArray[Any],
+    back: npt.NDArray[Any],
+    p: npt.NDArray[Any],
+    q: npt.NDArray[Any],
+    weighting: Weighting,
 ) -> npt.NDArray[Any]:
     def soft_plus(difference: npt.NDArray[Any]) -> npt.NDArray[Any]:
         zero = difference.dtype.type(0)
-        return np.logaddexp(zero, difference / tau + offset)
+        return np.asarray(np.logaddexp(zero, difference / tau + offset))
 
-    tau, offset = there.dtype.type(weighting.temperature), there.dtype.type(math.log(weighting.batch_size - 1))
+    tau, offset = (
+        there.dtype.type(weighting.temperature),
+        there.dtype.type(math.log(weighting.batch_size - 1)),
+    )
     weights = soft_plus(there - p) + soft_plus(back - p) + soft_plus(there - q) + soft_plus(back - q)
     blocked = np.maximum(there, back) >= np.minimum(p, q) - weighting.guard * tau
     weights[blocked] = 0

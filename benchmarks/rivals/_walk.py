@@ -1,0 +1,62 @@
+"""Random walks with restart on a proximity graph: batches that are explored, not partitioned."""
+
+import numpy as np
+from benchmarks.rivals._common import Batches, Floats, features, neighbours
+from numba import njit
+
+_NEIGHBOURS = 100
+_CANDIDATES = 1000
+_ROWS_AT_ONCE = 256
+_RESTART = 0.2
+_STEPS_PER_SAMPLE = 200
+
+
+def random_walks(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001
+    """Yang et al. 2023 (BatchSampler): each batch is what a walk with restart from a random sample comes through.
+
+    As published, the neighbours of a sample are the nearest 100 of 1,000 candidates drawn for it at random. Walks
+    are independent, so some samples are in many batches and some in none.
+    """
+    x = features(u, v)
+    rng = np.random.default_rng(seed)
+    found = np.empty((len(x), _NEIGHBOURS), np.int64)
+    count = min(_CANDIDATES, len(x))
+    for start in range(0, len(x), _ROWS_AT_ONCE):
+        rows = slice(start, min(start + _ROWS_AT_ONCE, len(x)))
+        candidates = rng.integers(0, len(x), (rows.stop - start, count))
+        similarity = np.einsum("id,ijd->ij", x[rows], x[candidates], optimize=True)
+        similarity[candidates == np.arange(start, rows.stop)[:, None]] = -np.inf
+        nearest = np.argpartition(-similarity, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+        found[rows] = np.take_along_axis(candidates, nearest, axis=1)
+    return _batches(found, batch_size, rng)
+
+
+def random_walks_exact(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001
+    """The same walks on the graph of the nearest 100 of all samples: harder batches of fewer samples."""
+    found = neighbours(features(u, v), _NEIGHBOURS)[1]
+    return _batches(found, batch_size, np.random.default_rng(seed))
+
+
+def _batches(found: Batches, batch_size: int, rng: np.random.Generator) -> Batches:
+    roots = rng.permutation(len(found))[: len(found) // batch_size]
+    return np.asarray(_walk(found, roots, batch_size, rng))
+
+
+@njit(cache=True)
+def _walk(found: Batches, roots: Batches, batch_size: int, rng: np.random.Generator) -> Batches:
+    batches = np.empty((len(roots), batch_size), np.int64)
+    taken = np.full(len(found), -1)
+    for k in range(len(roots)):
+        here, size, steps = roots[k], 0, 0
+        while size < batch_size:
+            if steps > _STEPS_PER_SAMPLE * batch_size:  # a closed corner of the graph is smaller than a batch
+                here = rng.integers(0, len(found))
+            if taken[here] != k:
+                taken[here] = k
+                batches[k, size] = here
+                size += 1
+            steps += 1
+            here = roots[k] if rng.random() < _RESTART else found[here, rng.integers(0, found.shape[1])]
+            if here < 0:
+                here = roots[k]
+    return batches

@@ -1,0 +1,176 @@
+"""Compares `Cut` with the paper's SC and with rivals, on the sets S1 to S5, in one run."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.rivals import RIVALS
+from benchmarks.selection_bars import Rows, bars
+from benchmarks.selection_checks import first_call, share_of_bound, share_of_optimum
+from benchmarks.selection_sets import PairSet, make
+from rich.console import Console
+from rich.table import Table
+
+_OURS = ("Shuffle", "Cut", "Cut, 1 round", "Cut, 10 rounds", "Cut, one thread", "Cut, pool of 40")
+_SC = "SC (authors), pool of 40"
+_METHODS = {
+    "S1": (*_OURS, _SC, *RIVALS),
+    "S2": (*_OURS, _SC, *RIVALS),
+    "S3": (*_OURS, *RIVALS),
+    "S4": (*_OURS, _SC, *RIVALS),
+    "S5/4": ("Shuffle", "Cut"),
+    "S5": ("Shuffle", "Cut"),
+}
+
+console = Console(width=120)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="+", default=["S1", "S2", "S3", "S4", "S5/4", "S5"], choices=_METHODS)
+    parser.add_argument("--methods", nargs="+", help="only these rows")
+    parser.add_argument("--limit", type=float, default=900, help="seconds after which a method is cut off")
+    parser.add_argument("--repeats", type=int, default=1, help="take the fastest of so many runs of each method")
+    parser.add_argument(
+        "--cifar", type=Path, default=os.environ.get("BATCHCUT_CIFAR"), help="folder cifar-100-python, for S4"
+    )
+    parser.add_argument("--epochs", type=int, default=3, help="how long the encoder of S4 is trained")
+    parser.add_argument("--skip-checks", action="store_true", help="leave out the optimum and the first call")
+    parser.add_argument("--json", type=Path, help="where to add the results to those of other runs")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Runs everything that was asked for; returns 1 if a bar is not cleared."""
+    options = parse()
+    facts = _known(options.json)
+    rows: Rows = facts["rows"]
+    for name in options.sets:
+        if name == "S4" and not options.cifar:
+            console.print("S4 skipped: give --cifar or BATCHCUT_CIFAR, the folder of cifar-100-python")
+            continue
+        pairs = _cifar(Path(options.cifar), options.epochs) if name == "S4" else make(name)
+        facts["about"][name] = f"{pairs.about}, B = {pairs.batch_size}, τ = {pairs.temperature:g}"
+        wanted = [method for method in _METHODS[name] if not options.methods or method in options.methods]
+        rows[name] = {**rows.get(name, {}), **_run(pairs, wanted, options.limit, options.repeats)}
+        if "Cut" in rows[name]:
+            weight = rows[name]["Cut"]["weight"]
+            facts["bounds"][name] = share_of_bound(pairs.u, pairs.v, pairs.batch_size, pairs.temperature, weight)
+        _show(pairs, rows[name], facts["bounds"].get(name))
+        _write(options.json, facts)
+    if not options.skip_checks:
+        facts["checks"] = _checks()
+    found = bars(rows, facts["checks"])
+    for bar in found:
+        console.print(bar.line(), style=None if bar.passed else "bold red", highlight=False)
+    facts["bars"] = [{**bar._asdict(), "passed": bar.passed} for bar in found]
+    _write(options.json, facts)
+    return 0 if all(bar.passed for bar in found) else 1
+
+
+def _known(path: Path | None) -> dict[str, Any]:
+    """The results that are stored already: a run adds to them, so that sets can be run one by one."""
+    empty: dict[str, Any] = {"about": {}, "rows": {}, "bounds": {}, "checks": {}, "bars": []}
+    stored: dict[str, Any] = json.loads(path.read_text()) if path and path.exists() else empty
+    return {**empty, **stored, "machine": _machine()}
+
+
+def _write(path: Path | None, facts: dict[str, Any]) -> None:
+    if path:
+        path.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _cifar(folder: Path, epochs: int) -> PairSet:
+    from benchmarks.selection_cifar import embed
+
+    u, v = embed(folder, epochs=epochs)
+    used = len(u) // 32 * 32
+    return PairSet("S4", f"{used:,} CIFAR-100 images, encoder of {epochs} epochs", u[:used], v[:used], 32, 0.1)
+
+
+def _run(pairs: PairSet, wanted: list[str], limit: float, repeats: int) -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        np.save(folder / "u.npy", pairs.u)
+        np.save(folder / "v.npy", pairs.v)
+        for method in wanted:
+            command = [sys.executable, "-m", "benchmarks.selection_measure", scratch, method]
+            command += [str(pairs.batch_size), str(pairs.temperature)]
+            runs = [_one(command, limit) for _ in range(repeats)]
+            if any("error" in run for run in runs):
+                console.print(f"{pairs.name}: {method}: {runs[0].get('error', 'failed')}", highlight=False)
+                continue
+            rows[method] = min(runs, key=lambda run: float(run["seconds"]))
+            console.print(
+                f"{pairs.name}: {method}: {rows[method]['loss']:.4f}, {rows[method]['seconds']:.2f} s",
+                highlight=False,
+            )
+    return rows
+
+
+def _one(command: list[str], limit: float) -> dict[str, Any]:
+    root = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join([str(root / "src"), str(root)])
+    try:
+        done = subprocess.run(
+            command,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": path},
+            timeout=limit,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"cut off after {limit:g} s"}
+    if done.returncode:
+        return {
+            "error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
+        }
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def _show(pairs: PairSet, rows: dict[str, dict[str, Any]], bound: float | None) -> None:
+    title = f"{pairs.name}: {pairs.about}, B = {pairs.batch_size}, τ = {pairs.temperature:g}"
+    table = Table("method", "mean loss", "seconds", "peak MiB", "covered", "each sample at most once", title=title)
+    for name, row in rows.items():
+        once = "yes" if row["exact"] else "no"
+        cells = (
+            f"{row['loss']:.4f}",
+            f"{row['seconds']:.2f}",
+            f"{row['memory'] / 2**20:.0f}",
+            f"{row['covered']:.1%}",
+        )
+        table.add_row(name, *cells, once)
+    console.print(table)
+    if bound is not None:
+        console.print(f"{pairs.name}: Cut reaches {bound:.1%} of the upper bound on the weight", highlight=False)
+
+
+def _checks() -> dict[str, float]:
+    shares = share_of_optimum()
+    cold, warm = first_call()
+    return {
+        "optimum cases": float((shares >= 0.99).mean() * 100),
+        "optimum worst": float(shares.min()),
+        "first call cold": cold,
+        "first call warm": warm,
+    }
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "cpus": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,71 @@
+"""Writes the table and the plot of docs/selection.md from the results of a run of `selection.py --json`."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+_BEGIN, _END = "<!-- measured: begin -->", "<!-- measured: end -->"
+_SHOWN = ("S1", "S2", "S3", "S4")
+
+
+def table(facts: dict[str, Any]) -> str:
+    """The measured comparison in Markdown: a table per set, then the bars."""
+    parts = []
+    for name, rows in facts["rows"].items():
+        parts += [f"**{name}**: {facts['about'][name]}", ""]
+        parts += ["| method | mean batch loss | seconds | peak memory, MiB | samples covered | each at most once |"]
+        parts += ["|---|---|---|---|---|---|"]
+        for method, row in rows.items():
+            once = "yes" if row["exact"] else "no"
+            cells = f"{row['loss']:.4f} | {row['seconds']:.2f} | {row['memory'] / 2**20:.0f} | {row['covered']:.1%}"
+            parts.append(f"| {method} | {cells} | {once} |")
+        if name in facts["bounds"]:
+            parts += ["", f"`Cut` reaches {facts['bounds'][name]:.1%} of the upper bound on the weight."]
+        parts.append("")
+    parts += ["| bar | measured | must be | |", "|---|---|---|---|"]
+    for bar in facts["bars"]:
+        sign = "≥" if bar["at_least"] else "≤"
+        verdict = "pass" if bar["passed"] else "**fail**"
+        parts.append(f"| {bar['name']} | {bar['value']:.3g} | {sign} {bar['bound']:g} | {verdict} |")
+    return "\n".join(parts)
+
+
+def plot(facts: dict[str, Any], path: Path) -> None:
+    """Mean batch loss against seconds, one panel per set."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "batchcut"  # the same results give the same file
+    from matplotlib import pyplot as plt
+
+    shown = [name for name in _SHOWN if name in facts["rows"]]
+    figure, panels = plt.subplots(1, len(shown), figsize=(4.6 * len(shown), 4.2), squeeze=False)
+    for name, panel in zip(shown, panels[0], strict=True):
+        for method, row in facts["rows"][name].items():
+            ours = method.startswith("Cut")
+            hollow = row["covered"] < 0.99
+            colour = "tab:red" if ours else "tab:blue"
+            panel.scatter(row["seconds"], row["loss"], s=28, edgecolors=colour, facecolors="none" if hollow else colour)
+            panel.annotate(method, (row["seconds"], row["loss"]), fontsize=6, xytext=(3, 3), textcoords="offset points")
+        panel.set(xscale="log", xlabel="seconds", ylabel="mean batch loss", title=name)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Reads the results, replaces the measured part of the page and draws the plot beside it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--page", type=Path, default=Path("docs/selection.md"))
+    options = parser.parse_args()
+    facts = json.loads(options.results.read_text())
+    page = options.page.read_text()
+    head, _, rest = page.partition(_BEGIN)
+    _, _, tail = rest.partition(_END)
+    options.page.write_text(f"{head}{_BEGIN}\n{table(facts)}\n{_END}{tail}")
+    plot(facts, options.page.parent / "img" / "selection.svg")
+
+
+if __name__ == "__main__":
+    main()

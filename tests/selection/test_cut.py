@@ -1,0 +1,196 @@
+import _thread
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batchcut as bc
+from batchcut.selection._interrupt import interruptible
+
+MakePairs = Callable[..., tuple[Any, Any]]
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_cut_never_weighs_less_than_the_shuffle(make_pairs: MakePairs, data: st.DataObject) -> None:
+    size = data.draw(st.integers(2, 9))
+    count = data.draw(st.integers(size, 70))
+    u, v = make_pairs(
+        count,
+        data.draw(st.integers(1, 6)),
+        seed=data.draw(st.integers(0, 99)),
+        copies=data.draw(st.sampled_from([0, 2, count])),
+    )
+    groups = data.draw(st.none() | st.lists(st.integers(0, 9), min_size=count, max_size=count))
+    request: dict[str, Any] = {
+        "batch_size": size,
+        "seed": data.draw(st.integers(0, 9)),
+        "groups": groups,
+        "leftover": data.draw(st.sampled_from(["rotate", "short"])),
+    }
+    tau, margin = data.draw(st.sampled_from([0.02, 0.1, 1.0])), data.draw(st.sampled_from([None, 0.1]))
+    cut = bc.Cut(temperature=tau, margin=margin, pool=data.draw(st.sampled_from([None, 2])), partial_pool=True)
+    plan = cut(u, v, **request)
+    random = bc.Shuffle(temperature=tau)(u, v, **request)
+    weights = bc.pair_weights(u, v, size, tau, margin=margin)
+    total = [sum(weights[np.ix_(batch, batch)].sum() / 2 for batch in chosen) for chosen in (plan, random)]
+    assert total[0] >= total[1] * (1 - 1e-5) - 1e-5
+    assert plan.total_weight == pytest.approx(total[0], rel=1e-3, abs=1e-4)
+    assert plan.group_pairs <= random.group_pairs
+
+
+def test_the_whole_set_never_weighs_less_either(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(512, clusters=20)
+    monkeypatch.setattr("batchcut.selection._cut._MOST_BATCHES", 4)
+    random = bc.Shuffle()(u, v, batch_size=8)
+    assert bc.Cut()(u, v, batch_size=8).total_weight > 1.5 * random.total_weight
+    easy = bc.Cut()(u, v, batch_size=8).batches.T.reshape(-1, 8)  # one sample of each of eight batches
+    monkeypatch.setattr("batchcut.selection._cut.cut_whole", lambda *_: easy)
+    assert bc.Cut()(u, v, batch_size=8).total_weight > random.total_weight
+
+
+def test_pools_keep_their_samples(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(96, clusters=6)
+    plan, random = (s(u, v, batch_size=8, seed=2) for s in (bc.Cut(pool=4), bc.Shuffle()))
+    for start in range(0, 12, 4):
+        rows = slice(start, start + 4)
+        assert sorted(plan.batches[rows].ravel()) == sorted(random.batches[rows].ravel())
+        assert plan.weights[rows].sum() > random.weights[rows].sum()
+
+
+def test_hardness_grows_with_the_pool(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(4096, 16, clusters=100)
+    losses = [bc.Cut(pool=pool)(u, v, batch_size=16).mean_loss for pool in (2, 8, 64, None)]
+    assert losses == sorted(losses)
+    assert losses[-1] > 1.5 * losses[0]
+
+
+def test_rounds_help(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(4096, 16, clusters=100)
+    for pool in (None, 32):
+        weights = [bc.Cut(rounds=rounds, pool=pool)(u, v, batch_size=16).total_weight for rounds in (1, 6)]
+        assert weights[1] > weights[0]
+
+
+def best_weight(weights: Any, left: frozenset[int]) -> Any:
+    if not left:
+        return 0.0
+    i = min(left)
+    return max(
+        weights[i, j] + weights[i, k] + weights[j, k] + best_weight(weights, left - {i, j, k})
+        for j, k in combinations(sorted(left - {i}), 2)
+    )
+
+
+def test_small_cases_are_solved_almost_always(make_pairs: MakePairs) -> None:
+    good = 0
+    for seed in range(20):
+        u, v = make_pairs(12, 4, seed=seed)
+        weights = bc.pair_weights(u, v, 3, 0.1)
+        good += bc.Cut()(u, v, batch_size=3).total_weight >= 0.99 * best_weight(weights, frozenset(range(12)))
+    assert good >= 19
+
+
+@pytest.mark.parametrize(("count", "pool"), [(6000, None), (1024, 16), (200, None)])
+def test_threads_do_not_matter(make_pairs: MakePairs, count: int, pool: int | None) -> None:
+    u, v = make_pairs(count, 16, clusters=30)
+    plans = [bc.Cut(threads=threads, pool=pool, partial_pool=True)(u, v, batch_size=16) for threads in (1, 2, 5)]
+    for plan in plans[1:]:
+        np.testing.assert_array_equal(plan.batches, plans[0].batches)
+        np.testing.assert_array_equal(plan.losses, plans[0].losses)
+
+
+def test_names_of_samples_do_not_matter(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(6000, 16, clusters=100)
+    order = np.random.default_rng(1).permutation(6000)
+    loss, renamed = (bc.Cut()(u[o], v[o], batch_size=16).mean_loss for o in (slice(None), order))
+    assert renamed == pytest.approx(loss, rel=0.02)
+
+
+def test_margin_takes_the_weight_of_copies(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(64, 16, copies=8)
+    drawn = bc.Cut()(u, v, batch_size=8)
+    guarded = bc.Cut(margin=0.0)(u, v, batch_size=8)
+    assert max((batch < 8).sum() for batch in drawn) == 8
+    assert max((batch < 8).sum() for batch in guarded) < 8
+    assert guarded.margin_pairs < 28
+
+
+def test_progress_rises_to_one(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(6000, 8)
+    told: list[float] = []
+    bc.Cut()(u, v, batch_size=16, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert len(told) > 10
+
+
+def test_an_error_in_progress_stops_the_work(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(6000, 8)
+
+    def stop(share: float) -> None:
+        raise RuntimeError(f"stopped at {share:.2f}")
+
+    with pytest.raises(RuntimeError, match="stopped at 0"):
+        bc.Cut(threads=2)(u, v, batch_size=16, progress=stop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_interrupt_is_answered_soon(make_pairs: MakePairs, threads: int) -> None:
+    u, v = make_pairs(120_000, 128)
+    bc.Cut()(u[:6000], v[:6000], batch_size=64)
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        time.sleep(1.5)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        bc.Cut(rounds=50, threads=threads)(u, v, batch_size=64)
+    assert time.perf_counter() - sent[0] < 1
+
+
+def test_library_calls_can_be_interrupted() -> None:
+    threading.Timer(0.2, _thread.interrupt_main).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(time.sleep, 5)
+    assert time.perf_counter() - start < 3
+    assert interruptible(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        interruptible(divmod, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "error", "text"),
+    [
+        ({"pool": 1}, ValueError, "pool must be at least 2; got 1"),
+        ({"pool": 2.5}, TypeError, "pool must be an integer; got float"),
+        ({"rounds": 0}, ValueError, "rounds must be at least 1; got 0"),
+        ({"threads": 0}, ValueError, "threads must be at least 1; got 0"),
+        ({"partial_pool": 1}, TypeError, "partial_pool must be True or False; got int"),
+        ({"temperature": 0}, ValueError, "temperature must be finite and above 0; got 0"),
+        ({"margin": np.inf}, ValueError, "margin must be finite; got inf"),
+    ],
+)
+def test_bad_settings_are_refused(setting: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        bc.Cut(**setting)
+
+
+def test_a_pool_that_does_not_divide(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(60)
+    with pytest.raises(ValueError, match="pool must divide the number of batches, 10, unless partial_pool=True; got 4"):
+        bc.Cut(pool=4)(u, v, batch_size=6)
+    assert len(bc.Cut(pool=4, partial_pool=True)(u, v, batch_size=6)) == 10

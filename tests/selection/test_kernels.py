@@ -1,0 +1,154 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import batchcut as bc
+from batchcut.selection._inputs import unit_pairs
+from batchcut.selection._neighbours import chain
+from batchcut.selection._refine import _kinship, _layout, pool_weights
+from batchcut.selection._score import Weighting
+from batchcut.selection._swap import disturb, improve, sum_by_batch
+
+MakePairs = Callable[..., tuple[Any, Any]]
+
+
+@pytest.mark.parametrize("count", [2, 3, 16, 63, 64, 65, 130, 256])
+@pytest.mark.parametrize("tau", [0.01, 0.1, 1.0])  # the first overflows the fast way and takes the safe one
+@pytest.mark.parametrize("margin", [None, 0.2])
+def test_pool_weights_are_pair_weights(make_pairs: MakePairs, count: int, tau: float, margin: float | None) -> None:
+    u, v = make_pairs(count, clusters=3)
+    pairs = unit_pairs(u, v, normalize=True)
+    found = pool_weights(pairs, np.arange(count), Weighting(8, tau, margin))[:, :count]
+    expected = bc.pair_weights(u, v, 8, tau, margin=margin)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5 / tau)
+    np.testing.assert_array_equal(found, found.T)
+
+
+def state_of(weights: Any, batches: Any, codes: Any = None) -> Any:
+    samples = batches[batches >= 0]
+    members, place = _layout(batches)
+    kin, held = _kinship(codes, samples, place, len(batches))
+    sums = np.empty((len(batches), len(samples)), np.float32)
+    sum_by_batch(weights, place, sums)
+    return members, place, sums, kin, held
+
+
+def within(weights: Any, place: Any) -> float:
+    return float(weights[place[:, None] == place[None, :]].astype(np.float64).sum() / 2)
+
+
+def random_weights(count: int, rng: np.random.Generator) -> Any:
+    weights = rng.exponential(size=(count, count)).astype(np.float32)
+    weights += weights.T
+    np.fill_diagonal(weights, 0)
+    return weights
+
+
+def test_sums_by_batch() -> None:
+    rng = np.random.default_rng(0)
+    weights, place = random_weights(12, rng), rng.permutation(np.repeat(np.arange(3, dtype=np.int32), 4))
+    sums = np.empty((3, 12), np.float32)
+    sum_by_batch(weights, place, sums)
+    expected = [[weights[place == b, i].sum() for i in range(12)] for b in range(3)]
+    np.testing.assert_allclose(sums, expected, rtol=1e-5)
+
+
+def slow_improve(weights: Any, place: Any, sweeps: int) -> Any:
+    """The same search by brute force: each sample in turn, every partner, the weight summed from the start."""
+    place = place.copy()
+    for _ in range(sweeps):
+        before = place.copy()
+        for i in range(len(place)):
+            now, best, partner = within(weights, place), 1e-4, -1
+            for j in range(len(place)):
+                a, b = place[i], place[j]
+                to_b = weights[i, place == b].sum() - weights[i, place == a].sum()
+                if a == b or to_b <= 0:
+                    continue
+                trial = place.copy()
+                trial[i], trial[j] = b, a
+                if within(weights, trial) - now > best:
+                    best, partner = within(weights, trial) - now, j
+            if partner >= 0:
+                place[i], place[partner] = place[partner], place[i]
+        if np.array_equal(place, before):
+            break
+    return place
+
+
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(0, 50))
+def test_improve_is_the_slow_search(rows: int, size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = random_weights(rows * size, rng)
+    members, place, sums, kin, held = state_of(weights, np.arange(rows * size).reshape(rows, size))
+    start = place.copy()
+    gain = improve(weights, members, place, sums, kin, held, 10, np.float32(1e-4))
+    assert within(weights, place) == pytest.approx(within(weights, slow_improve(weights, start, 10)), rel=1e-5)
+    assert gain == pytest.approx(within(weights, place) - within(weights, start), rel=1e-4, abs=1e-4)
+
+
+@given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 30), st.booleans(), st.booleans())
+def test_swaps_keep_the_books(rows: int, size: int, seed: int, short: bool, grouped: bool) -> None:
+    rng = np.random.default_rng(seed)
+    batches = np.arange(rows * size).reshape(rows, size)
+    if short:
+        batches[-1, -1] = -1
+    samples = batches[batches >= 0]
+    weights = random_weights(len(samples), rng)
+    codes = rng.integers(0, 5, rows * size) if grouped else None
+    state = state_of(weights, batches, codes)
+    members, place, sums, _, held = state
+    chosen = rng.integers(0, len(samples), (4, 2)).astype(np.int32)
+    for kicked in (True, False):
+        before, together = within(weights, place), (held * (held - 1)).sum()
+        gain = disturb(weights, *state, chosen) if kicked else improve(weights, *state, 5, np.float32(1e-4))
+        assert gain == pytest.approx(within(weights, place) - before, rel=1e-4, abs=1e-4)
+        assert (held * (held - 1)).sum() <= together
+        fresh = np.empty_like(sums)
+        sum_by_batch(weights, place, fresh)
+        np.testing.assert_allclose(sums, fresh, rtol=1e-4, atol=1e-4)
+        for sample, batch in enumerate(place):
+            assert sample in members[batch]
+        assert (members >= 0).sum(axis=1).tolist() == (batches >= 0).sum(axis=1).tolist()
+        np.testing.assert_array_equal(_kinship(codes, samples, place, rows)[1], held)
+
+
+@given(st.integers(2, 8), st.integers(2, 8), st.integers(0, 30))
+def test_swaps_never_lower_the_weight(rows: int, size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = random_weights(rows * size, rng)
+    state = state_of(weights, rng.permutation(rows * size).reshape(rows, size))
+    last = within(weights, state[1])
+    for _ in range(4):
+        improve(weights, *state, 1, np.float32(1e-4))
+        assert within(weights, state[1]) >= last
+        last = within(weights, state[1])
+
+
+def slow_chain(centres: Any) -> list[int]:
+    path, left = [0], set(range(1, len(centres)))
+    while left:
+        here = centres[path[-1]]
+        nearest = max(left, key=lambda k: here @ centres[k] / np.linalg.norm(centres[k]))
+        path.append(nearest)
+        left.remove(nearest)
+    return path
+
+
+def test_chain_goes_to_the_nearest() -> None:
+    centres = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
+    assert chain(centres).tolist() == slow_chain(centres)
+
+
+def test_long_chains_are_made_of_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchcut.selection._neighbours._LONGEST_CHAIN", 16)
+    centres = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
+    path = chain(centres)
+    assert sorted(path.tolist()) == list(range(100))
+    unit = centres / np.linalg.norm(centres, axis=1, keepdims=True)
+    steps = np.einsum("ij,ij->i", unit[path[1:]], unit[path[:-1]])
+    assert steps.mean() > 0.6

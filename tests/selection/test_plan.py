@@ -1,0 +1,186 @@
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import batchcut as bc
+
+MakePairs = Callable[..., tuple[Any, Any]]
+
+
+@pytest.fixture
+def plan(make_pairs: MakePairs) -> bc.BatchPlan:
+    u, v = make_pairs(22)
+    return bc.Cut(pool=None, margin=0.1)(u, v, batch_size=4, seed=3, epoch=2, groups=np.arange(22) // 2)
+
+
+def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
+    assert (plan.method, plan.seed, plan.epoch, plan.temperature, plan.leftover) == ("Cut", 3, 2, 0.1, "rotate")
+    assert dict(plan.settings)["rounds"] == 3
+    assert (len(plan), plan.batch_size, plan.count) == (5, 4, 22)
+    assert len(plan.left_over) == 2
+    assert plan.coverage == pytest.approx(20 / 22)
+    assert plan.mean_loss == pytest.approx(plan.losses.mean())
+    assert plan.total_weight == pytest.approx(plan.weights.sum())
+    assert plan.seconds > 0
+
+
+def test_summary(plan: bc.BatchPlan) -> None:
+    text = plan.summary()
+    for part in ("Cut(", "22 samples, batch size 4, seed 3, epoch 2", "5 (equal sizes)", "2 left over (rotate)"):
+        assert part in text
+    assert f"mean {plan.mean_loss:.4f}" in text
+
+
+def test_summary_names_a_short_batch(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(11)
+    assert "3 (the last with 3)" in bc.Shuffle()(u, v, batch_size=4, leftover="short").summary()
+
+
+def test_plan_is_frozen(plan: bc.BatchPlan) -> None:
+    for array in (plan.batches, plan.losses, plan.weights, plan.left_over):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.seed = 1  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        plan.settings["rounds"] = 9  # type: ignore[index]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(plan)
+
+
+def test_plan_does_not_share_memory_with_its_arguments(plan: bc.BatchPlan) -> None:
+    batches = plan.batches.copy()
+    other = dataclasses.replace(plan, batches=batches)
+    batches[:] = 0
+    assert other == plan
+
+
+def test_iteration_leaves_out_the_padding(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(11)
+    plan = bc.Shuffle()(u, v, batch_size=4, leftover="short")
+    assert [len(batch) for batch in plan] == [4, 4, 3]
+    assert sorted(np.concatenate(list(plan)).tolist()) == list(range(11))
+
+
+def test_equality_ignores_the_seconds_alone(plan: bc.BatchPlan) -> None:
+    assert dataclasses.replace(plan, seconds=99.0) == plan
+    assert dataclasses.replace(plan, batches=plan.batches[::-1]) != plan
+    assert dataclasses.replace(plan, losses=plan.losses + 1) != plan
+    assert dataclasses.replace(plan, seed=77) != plan
+    assert dataclasses.replace(plan, epoch=77) != plan
+    assert dataclasses.replace(plan, group_pairs=77) != plan
+    assert dataclasses.replace(plan, margin_pairs=77) != plan
+    assert plan != "plan"
+
+
+def test_saved_plan_comes_back(plan: bc.BatchPlan, tmp_path: Path) -> None:
+    for path in (tmp_path / "plan.npz", tmp_path / "no-suffix"):
+        plan.save(path)
+        loaded = bc.BatchPlan.load(path)
+        assert loaded == plan
+        assert loaded.seconds == plan.seconds
+        assert not loaded.batches.flags.writeable
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["no-suffix", "plan.npz"]
+
+
+def test_failed_save_leaves_the_old_file(plan: bc.BatchPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plan.npz"
+    plan.save(path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match="disk full"):
+        dataclasses.replace(plan, seed=9).save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["plan.npz"]
+    assert bc.BatchPlan.load(path) == plan
+
+
+def test_truncated_and_foreign_files_are_refused(plan: bc.BatchPlan, tmp_path: Path) -> None:
+    plan.save(tmp_path / "plan.npz")
+    whole = (tmp_path / "plan.npz").read_bytes()
+    np.savez(tmp_path / "foreign.npz", batches=plan.batches)
+    np.savez(tmp_path / "other.npz", format=np.array("something else"))
+    files = {"half": whole[: len(whole) // 2], "empty": b"", "text": b"hello", "pickle": b"\x80\x04N."}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    np.save(tmp_path / "array", np.arange(3))
+    for name in (*files, "foreign.npz", "other.npz", "array.npy"):
+        with pytest.raises(ValueError, match="path must be a plan saved by BatchPlan.save; got .*" + name):
+            bc.BatchPlan.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        bc.BatchPlan.load(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("place", range(0, 2000, 97))
+def test_damaged_files_never_give_another_plan(plan: bc.BatchPlan, tmp_path: Path, place: int) -> None:
+    plan.save(tmp_path / "plan.npz")
+    content = bytearray((tmp_path / "plan.npz").read_bytes())
+    content[place % len(content)] ^= 0xFF
+    (tmp_path / "plan.npz").write_bytes(bytes(content))
+    try:
+        loaded = bc.BatchPlan.load(tmp_path / "plan.npz")
+    except ValueError:
+        return
+    assert loaded == plan
+
+
+def with_value(batches: Any, row: int, column: int, value: int) -> Any:
+    changed = batches.copy()
+    changed[row, column] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda p: {"batches": p.batches[0]}, ValueError, r"batches must have shape \(K, B\)"),
+        (lambda p: {"batches": p.batches[:, :1]}, ValueError, r"batches must have shape \(K, B\)"),
+        (lambda p: {"batches": p.batches.astype(float)}, TypeError, "batches must hold int64; got float64"),
+        (
+            lambda p: {"batches": with_value(p.batches, 0, 0, 22)},
+            ValueError,
+            "batches must hold indices below 22; got 22",
+        ),
+        (lambda p: {"batches": with_value(p.batches, 0, 0, -2)}, ValueError, "batches must be full"),
+        (
+            lambda p: {"batches": with_value(p.batches, 4, 3, -2)},
+            ValueError,
+            "batches must hold indices below 22; got -2",
+        ),
+        (
+            lambda p: {"batches": with_value(p.batches, 0, 3, -1)},
+            ValueError,
+            "batches must be full, but for -1 at the end",
+        ),
+        (
+            lambda p: {"batches": with_value(p.batches, 4, 0, -1)},
+            ValueError,
+            "batches must be full, but for -1 at the end",
+        ),
+        (
+            lambda p: {"batches": with_value(p.batches, 0, 0, p.batches[0, 1])},
+            ValueError,
+            "batches must hold no sample twice in one batch",
+        ),
+        (
+            lambda p: {"batches": with_value(p.batches, 0, 0, p.batches[1, 1])},
+            ValueError,
+            "batches must hold each sample once where repeats=False",
+        ),
+        (lambda p: {"left_over": p.left_over[:1]}, ValueError, "left_over must list the samples that are in no batch"),
+        (lambda p: {"losses": p.losses[:-1]}, ValueError, "losses must hold one number for each of the 5 batches"),
+        (lambda p: {"temperature": 0.0}, ValueError, "temperature must be finite and above 0"),
+        (lambda p: {"seed": -1}, ValueError, "seed must be at least 0; got -1"),
+        (lambda p: {"seconds": -1.0}, ValueError, "seconds must be at least 0; got -1.0"),
+        (lambda p: {"leftover": "drop"}, ValueError, 'leftover must be "rotate" or "short"; got \'drop\''),
+    ],
+)
+def test_invalid_plans_are_impossible(plan: bc.BatchPlan, change: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        dataclasses.replace(plan, **change(plan))

@@ -1,0 +1,58 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import batchcut as bc
+from batchcut.losses import contrastive_loss
+from batchcut.selection._inputs import unit_pairs
+from batchcut.selection._score import Weighting, score
+
+MakePairs = Callable[..., tuple[Any, Any]]
+
+
+def slow_loss(u: Any, v: Any, tau: float) -> float:
+    """`eq:full_CLIP_loss` in double precision."""
+    scores = u @ v.T / tau
+    own = np.diag(scores)
+    return float((np.logaddexp.reduce(scores, axis=1) - own + np.logaddexp.reduce(scores, axis=0) - own).mean())
+
+
+@pytest.mark.parametrize("tau", [0.005, 0.05, 1.0])
+def test_losses_and_weights_match_the_slow_ones(make_pairs: MakePairs, tau: float) -> None:
+    u, v = make_pairs(30, clusters=3)
+    batches = np.random.default_rng(0).permutation(30).reshape(3, 10)
+    outcome = score(unit_pairs(u, v, normalize=True), batches, Weighting(10, tau, None))
+    weights = bc.pair_weights(u, v, 10, tau)
+    for batch, loss, weight in zip(batches, outcome.losses, outcome.weights, strict=True):
+        assert loss == pytest.approx(slow_loss(u[batch], v[batch], tau), rel=1e-4, abs=2e-6)
+        assert weight == pytest.approx(weights[np.ix_(batch, batch)].sum() / 2, rel=1e-4, abs=1e-5)
+
+
+def test_losses_are_those_of_the_losses_package(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(40)
+    plan = bc.Shuffle(temperature=0.2)(u, v, batch_size=8)
+    for batch, loss in zip(plan, plan.losses, strict=True):
+        expected = contrastive_loss(torch.tensor(u[batch]), torch.tensor(v[batch]), temperature=0.2)
+        assert loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_short_batch_is_scored_by_itself(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(11)
+    plan = bc.Shuffle(temperature=0.2)(u, v, batch_size=4, leftover="short")
+    last = list(plan)[-1]
+    assert len(last) == 3
+    assert plan.losses[-1] == pytest.approx(slow_loss(u[last], v[last], 0.2), rel=1e-5)
+    weights = bc.pair_weights(u, v, 4, 0.2)
+    assert plan.weights[-1] == pytest.approx(weights[np.ix_(last, last)].sum() / 2, rel=1e-5)
+
+
+def test_guarded_pairs_are_counted_and_weigh_nothing(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(12, copies=5)
+    batches = np.arange(12).reshape(1, 12)
+    outcome = score(unit_pairs(u, v, normalize=True), batches, Weighting(12, 0.1, 0.0))
+    weights = bc.pair_weights(u, v, 12, 0.1, margin=0.0)
+    assert outcome.guarded == ((weights == 0).sum() - 12) // 2 >= 10
+    assert outcome.weights[0] == pytest.approx(weights.sum() / 2, rel=1e-5)
