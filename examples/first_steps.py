@@ -1,4 +1,4 @@
-"""The first thirty seconds: losses, batches and the optimum."""
+"""The first thirty seconds: the loss, hard batches, and the optimum."""
 
 import torch
 from torch.nn.functional import normalize
@@ -6,15 +6,17 @@ from torch.nn.functional import normalize
 import batchcut as bc
 
 torch.manual_seed(0)
-u = normalize(torch.randn(1000, 64), dim=1)  # one side of 1,000 positive pairs ...
-v = normalize(u + 0.1 * torch.randn(1000, 64), dim=1)  # ... and the other
+topics = torch.randn(50, 64)[torch.arange(1000) % 50]  # 1,000 samples on 50 topics ...
+u = normalize(topics + torch.randn(1000, 64), dim=1)  # ... as positive pairs of embeddings: one side
+v = normalize(u + 0.1 * torch.randn(1000, 64), dim=1)  # and the other
 
-print("two-sided InfoNCE:", bc.contrastive_loss(u, v, temperature=0.1))
-print("the same in O(n d) memory:", bc.full_batch_loss(u, v, temperature=0.1))
+shuffled = bc.Shuffle()(u, v, batch_size=20, seed=0)  # 50 batches of 20 at random
+planned = bc.Cut()(u, v, batch_size=20, seed=0)  # and 50 that are hard to tell apart
+print(f"loss of a batch: shuffled {shuffled.mean_loss:.3f}, planned {planned.mean_loss:.3f}")
 
-shuffled = torch.randperm(1000).reshape(-1, 20)  # 50 batches of 20
-print("what batches of 20 see of it:", bc.minibatch_loss(u, v, shuffled, temperature=0.1))
+loss = bc.minibatch_loss(u, v, planned.batches, temperature=0.1)  # the same in torch, with gradient
+whole = bc.full_batch_loss(u, v, temperature=0.1)  # all 1,000 against each other, in O(n d) memory
+print(f"planned batches {loss:.3f}, the whole set {whole:.3f}")
 
-best = bc.theory.optimal_loss(8, 16)  # the lowest loss of 8 pairs in 16 dimensions
-etf = bc.theory.simplex_etf(8, 16)  # and where it is reached
-print("at the optimum:", bc.contrastive_loss(etf, etf), "=", best)
+etf = bc.theory.simplex_etf(8, 16)  # where the loss of 8 pairs in 16 dimensions is lowest
+print(f"optimum {bc.contrastive_loss(etf, etf):.6f} = {bc.theory.optimal_loss(8, 16):.6f}")
