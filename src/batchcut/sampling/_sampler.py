@@ -70,7 +70,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         refresh: plan anew every so many epochs.
         warmup: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
         sharding: which process this is; needed with more than one. Before each plan the bank is then joined, and the
-            first process plans for all.
+            first process plans for all. `Sharding()` says that this process plans for itself.
         progress: called with the share of the planning done.
 
     Attributes:
@@ -107,6 +107,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self.refresh = check_integer("refresh", refresh, at_least=1)
         self.warmup = check_integer("warmup", warmup, at_least=0)
         self.sharding = Sharding() if sharding is None else sharding
+        self._told = sharding is not None
         self.progress = progress
         self._size = check_integer("batch_size", batch_size, at_least=2, at_most=len(bank))
         self._unit = self.sharding.samples_per_round(self._size) * check_integer("multiple_of", multiple_of, at_least=1)
@@ -236,7 +237,15 @@ class PlannedBatchSampler(Sampler[list[int]]):
             order[:full] = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, self.epoch]).permutation(full)
         return self.sharding.share([row[row >= 0] for row in made.batches[order]])
 
+    def _refuse_to_guess(self) -> None:
+        """Where there are many processes and nobody said so, each would plan by itself, with batches in common."""
+        if not self._told and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            world, rank = dist.get_world_size(), dist.get_rank()
+            rule = f"say which of the {world} processes this is, as Sharding(rank={rank}, world={world}) does"
+            raise invalid("sharding", rule, None)
+
     def _make(self) -> _Made:
+        self._refuse_to_guess()
         shared = self.sharding.world > 1 and dist.is_available() and dist.is_initialized()
         if shared and self.epoch >= self.warmup:
             self.bank.join()
