@@ -135,6 +135,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """Whether samples may be left out of an epoch."""
         return self.leftover == "rotate"
 
+    @property
+    def will_plan(self) -> bool:
+        """Whether the next pass makes a new plan, if it is of this epoch; then the bank should be up to date."""
+        return self.epoch >= self.warmup and not self._is_current(self._made)
+
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is. The same epoch as in a state just loaded goes on in its middle."""
         epoch = check_integer("epoch", epoch, at_least=0)
