@@ -203,6 +203,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
             if rows.max() >= len(self.bank) or rows.min() < -1:
                 raise invalid("state['batches']", f"hold indices below {len(self.bank)}", int(rows.max()))
             self._made = _Made(state["made_in"], rows, planned=True)
+        elif state["made_in"] == self.epoch:
+            # Made now: with warmup=0 the bank was empty when this epoch began, and no longer is.
+            self._made = _Made(self.epoch, self._shuffle(), planned=False)
 
     def _packed(self, batches: Indices) -> bytes:
         if self._bytes is None or self._bytes[0] is not batches:
