@@ -92,6 +92,14 @@ class PlannedTexts(TrainerCallback):
             self, dataset, batch_size=batch_size, drop_last=drop_last, labels=valid_label_columns or [], seed=seed or 0
         )
 
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({settings})"
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """A string: the trainer pickles its arguments, and so this, into each checkpoint, and not the model with them."""
+        return str, (repr(self),)
+
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **present: Any  # noqa: ARG002
     ) -> None:
