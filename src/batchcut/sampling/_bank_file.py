@@ -1,7 +1,7 @@
 """A bank in a file: a header, the clock, when each sample was recorded, and the embeddings; all mapped into memory."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from batchcut._errors import invalid
 _MAGIC = b"batchcut bank 1\n"
 _HEADER = np.dtype([("magic", "S16"), ("n", "<i8"), ("dim", "<i8"), ("itemsize", "<i8"), ("clock", "<i8")])
 _CLOCK_AT = _HEADER.itemsize - 8
-_KINDS = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
+_KINDS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
 
 
 class Storage(NamedTuple):
@@ -46,7 +46,7 @@ def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
     return Storage(u, v, torch.from_numpy(recorded_at), clock)
 
 
-def _create(path: Path, n: int, dim: int, kind: np.dtype[np.floating], size: int) -> None:
+def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
     """Under another name first, so that a file that is there is whole."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     with unfinished.open("wb") as file:
@@ -56,7 +56,7 @@ def _create(path: Path, n: int, dim: int, kind: np.dtype[np.floating], size: int
     unfinished.replace(path)
 
 
-def _check(path: Path, n: int, dim: int, kind: np.dtype[np.floating], size: int) -> None:
+def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
     with path.open("rb") as file:
         start = file.read(_HEADER.itemsize)
     if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):
@@ -67,6 +67,5 @@ def _check(path: Path, n: int, dim: int, kind: np.dtype[np.floating], size: int)
         rule = f"hold a bank of {n} samples, {dim} wide, in float{8 * kind.itemsize}"
         raise invalid("path", rule, f"{found[0]} samples, {found[1]} wide, in float{found[2]}, in {path}")
     if path.stat().st_size != size:
-        raise invalid(
-            "path", f"hold {size} bytes, as a whole bank of this size does", f"{path.stat().st_size} in {path}"
-        )
+        rule = f"hold {size} bytes, as a whole bank of this size does"
+        raise invalid("path", rule, f"{path.stat().st_size} in {path}")

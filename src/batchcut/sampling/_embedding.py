@@ -16,7 +16,7 @@ Embed = Callable[..., tuple[Tensor, Tensor]]
 
 def embedded(embed: Embed, batch: Any) -> tuple[Tensor, Tensor]:
     """The embeddings u: (b, d) and v: (b, d) of a batch; a batch of several parts is given as several arguments."""
-    pair = embed(*batch) if has_parts(batch) else embed(batch)
+    pair: Any = embed(*batch) if has_parts(batch) else embed(batch)
     if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(side, Tensor) for side in pair):
         raise wrong_type("embed", "give a pair of tensors (u, v)", pair)
     u, v = pair
@@ -32,7 +32,7 @@ def usable(x: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(embed: Embed) -> Iterator[None]:
-    """Without gradient, and, where `embed` is a module, in evaluation mode; each part of it then gets its own mode back.
+    """Without gradient and, if `embed` is a module, in evaluation mode; each part of it then gets its own mode back.
 
     In training mode a pass would move the averages of batch norms, and dropout would blur what is recorded.
     """

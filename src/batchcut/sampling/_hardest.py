@@ -13,7 +13,7 @@ Batch = TypeVar("Batch")
 
 
 class HardestOf(Generic[Batch]):
-    """Of each k batches of a loader, the q with the highest loss, hardest first (`alg:osgd`, `alg:osgd_wo_replacement`).
+    """Of each k batches of a loader, the q of highest loss, hardest first (`alg:osgd`, `alg:osgd_wo_replacement`).
 
     The losses of the candidates are computed without gradient. A step then takes the mean over what it gets:
 

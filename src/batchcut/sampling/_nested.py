@@ -1,4 +1,4 @@
-"""Batches as loaders make them: tensors and arrays, and tuples, lists and dictionaries of them; lists of anything else."""
+"""Batches as loaders make them: tensors, arrays, lists; and tuples, lists and dictionaries of them."""
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence

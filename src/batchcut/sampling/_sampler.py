@@ -60,8 +60,8 @@ class _Pass(Iterator[list[int]]):
 class PlannedBatchSampler(Sampler[list[int]]):
     """Yields the batches that a selector plans from what a bank has recorded: a `batch_sampler` for any DataLoader.
 
-    Each sample is in one batch an epoch (see `leftover`). The batches are a function of the seed, the epoch and the bank.
-    Samples of which the bank holds nothing are planned by random stand-ins, so that they end up anywhere.
+    Each sample is in one batch an epoch (see `leftover`). The batches are a function of the seed, the epoch and the
+    bank. Samples of which the bank holds nothing are planned by random stand-ins, so that they end up anywhere.
 
     `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch. A
     plan is made when the first batch of a pass is drawn, by a loader with workers as soon as the pass begins.

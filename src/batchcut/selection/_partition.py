@@ -1,4 +1,4 @@
-"""What a sampler asks of a selection without embeddings: random batches, which samples an epoch uses, how many batches."""
+"""What a sampler asks for without embeddings: random batches, the samples of an epoch, the number of batches."""
 
 import numpy as np
 
