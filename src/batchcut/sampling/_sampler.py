@@ -1,25 +1,22 @@
 """Batches from a plan, for any loader."""
 
+import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import torch
-import torch.distributed as dist
-from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from batchcut._errors import check_integer, invalid
-from batchcut.selection import BatchPlan, Cut, Selector, batch_count, random_partition, used_samples
+from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.selection import BatchPlan, Cut, Selector
+from batchcut.selection._partition import group_codes
 
 from ._bank import EmbeddingBank
+from ._planner import Made, Planner, record_of
 from ._sharding import Batch, Sharding
 
-Indices = NDArray[np.int64]
-
-_ORDER_OF_BATCHES, _STAND_INS = 3, 4
-"""Names of random streams; the selectors have those below."""
+_ORDER_OF_BATCHES = 3
+"""The name of a random stream; the selectors have those below."""
 
 
 class EpochSampler(Sampler[int]):
@@ -35,27 +32,39 @@ class EpochSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         return (index for batch in self._owner for index in batch)
 
-    def __len__(self) -> int:
-        return len(self._owner.bank)
 
+class _Pass(Iterator[list[int]]):
+    """One pass over the batches of an epoch, from a position on.
 
-@dataclass(frozen=True)
-class _Made:
-    """The batches of all processes, and the epoch that they were made in; `planned` tells them from shuffled ones."""
+    The batches are made when the first is drawn and not before: loaders make iterators that they throw away (each
+    DataLoader with workers makes two for its first pass, a StatefulDataLoader up to four after a restore).
+    """
 
-    epoch: int
-    batches: Indices
-    planned: bool
+    def __init__(self, batches: Callable[[], list[Batch]], start: int) -> None:
+        self._batches = batches
+        self._made: list[Batch] | None = None
+        self.start = self.position = start
+        self.over = False
+
+    def __next__(self) -> list[int]:
+        if self._made is None:
+            self._made = self._batches()
+        if self.position >= len(self._made):
+            self.over = True
+            raise StopIteration
+        self.position += 1
+        indices: list[int] = self._made[self.position - 1].tolist()
+        return indices
 
 
 class PlannedBatchSampler(Sampler[list[int]]):
     """Yields the batches that a selector plans from what a bank has recorded: a `batch_sampler` for any DataLoader.
 
-    Each sample is in one batch an epoch (see `leftover`). The order is a function of the seed, the epoch and the bank.
-    Samples of which the bank holds nothing are planned by random stand-ins, so that they end up anywhere.
+    Each sample is in one batch an epoch (see `leftover`). The batches are a function of the seed, the epoch and the
+    bank. Samples of which the bank holds nothing are planned by random stand-ins, so that they end up anywhere.
 
-    `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch. The
-    plan is made when a pass begins.
+    `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch. A
+    plan is made when the first batch of a pass is drawn, by a loader with workers as soon as the pass begins.
 
     Args:
         bank: the embeddings to plan by; it is as long as the data set.
@@ -74,7 +83,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         progress: called with the share of the planning done.
 
     Attributes:
-        plan: the last plan, for a closer look; None before the first one, and on all processes but the first.
+        epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
+        plan: the last plan, for a closer look; None before the first one.
         sampler: the `EpochSampler` that frameworks ask for.
     """
 
@@ -86,7 +96,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         selector: Selector | None = None,
         seed: int = 0,
         groups: object = None,
-        leftover: str = "rotate",
+        leftover: Literal["rotate", "short"] = "rotate",
         multiple_of: int = 1,
         shuffle_batches: bool = True,
         refresh: int = 1,
@@ -94,41 +104,47 @@ class PlannedBatchSampler(Sampler[list[int]]):
         sharding: Sharding | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> None:
+        if not isinstance(bank, EmbeddingBank):
+            raise wrong_type("bank", "be an EmbeddingBank", bank)
+        if leftover not in ("rotate", "short"):
+            raise invalid("leftover", "be 'rotate' or 'short'", repr(leftover))
+        size = check_integer("batch_size", batch_size, at_least=2, at_most=len(bank))
         self.bank = bank
         self.selector: Selector = Cut() if selector is None else selector
         self.seed = check_integer("seed", seed, at_least=0)
-        self.groups = None if groups is None else np.asarray(groups)
-        if self.groups is not None and self.groups.shape != (len(bank),):
-            raise invalid("groups", f"hold one entry for each of the {len(bank)} samples", self.groups.shape)
-        if leftover not in ("rotate", "short"):
-            raise invalid("leftover", "be 'rotate' or 'short'", repr(leftover))
-        self.leftover: Any = leftover
+        self.leftover = leftover
+        self.multiple_of = check_integer("multiple_of", multiple_of, at_least=1)
         self.shuffle_batches = shuffle_batches
         self.refresh = check_integer("refresh", refresh, at_least=1)
         self.warmup = check_integer("warmup", warmup, at_least=0)
         self.sharding = Sharding() if sharding is None else sharding
-        self._told = sharding is not None
-        self.progress = progress
-        self._size = check_integer("batch_size", batch_size, at_least=2, at_most=len(bank))
-        self._unit = self.sharding.samples_per_round(self._size) * check_integer("multiple_of", multiple_of, at_least=1)
-        if self._unit > len(bank) and leftover == "rotate":
-            rule = f"be at least {self._unit}, the samples of one step, where leftover='rotate'"
-            raise invalid("the length of the bank", rule, len(bank))
+        self._planner = Planner(
+            bank=bank,
+            batch_size=size,
+            selector=self.selector,
+            seed=self.seed,
+            groups=group_codes(groups, len(bank)),
+            leftover=leftover,
+            unit=self.sharding.samples_per_round(size) * self.multiple_of,
+            sharding=self.sharding,
+            told=sharding is not None,
+            progress=progress,
+        )
+        self._check_sizes()
         self.plan: BatchPlan | None = None
         self.sampler = EpochSampler(self)
         self.epoch = 0
-        self._made: _Made | None = None
+        self._made: Made | None = None
+        self._pass: _Pass | None = None
+        self._start, self._over = 0, False  # where the next pass begins, by a state; whether that was at its end
         self._set_by_caller = False
-        self._begun = False
-        self._position = 0
-        self._resume_at: int | None = None
 
     @property
     def batch_size(self) -> int | None:
         """The size of each batch of this process; None where they differ, as frameworks expect."""
-        if self.leftover == "short" and len(self.bank) % self._unit:
+        if self.leftover == "short" and len(self.bank) % self._planner.unit:
             return None
-        return self._size // self.sharding.world if self.sharding.mode == "split" else self._size
+        return self._planner.batch_size // (self.sharding.world // self.sharding.batches_per_round)
 
     @property
     def drop_last(self) -> bool:
@@ -145,32 +161,24 @@ class PlannedBatchSampler(Sampler[list[int]]):
         epoch = check_integer("epoch", epoch, at_least=0)
         self._set_by_caller = True
         if epoch != self.epoch:
-            self.epoch, self._resume_at, self._position = epoch, None, 0
+            self._go_to(epoch, 0)
 
     def __len__(self) -> int:
         """How many batches this process gets in a whole pass of this epoch."""
-        if self._is_current(self._made):
-            assert self._made is not None  # noqa: S101
-            return self.sharding.count(len(self._made.batches))
-        used = len(self.bank) // self._unit * self._unit if self.leftover == "rotate" else len(self.bank)
-        shuffled = -(-used // self._size)
-        return self.sharding.count(shuffled if self._shuffles() else batch_count(self.selector, used, self._size))
+        made = self._made_for(self.epoch)
+        if made is not None:
+            return self._count(len(made.batches), planned=made.planned)
+        planned = self._warm(self.epoch) and self.bank.clock > 0
+        return self._count(self._planner.count(planned=planned), planned=planned)
 
     def __iter__(self) -> Iterator[list[int]]:
-        # All but the yielding happens here and not at the first batch: loaders prefetch, and a state that is loaded at
-        # the end of an epoch must not swallow the next one.
-        if self._resume_at is None and self._begun and not self._set_by_caller:
-            self.epoch += 1
-        start, self._resume_at = self._resume_at or 0, None
-        self._begun, self._position = True, start
-        if not self._is_current(self._made):
-            self._made = self._make()
-        return self._yield_from(self._mine(self._made), start)
-
-    def _yield_from(self, batches: list[Batch], start: int) -> Iterator[list[int]]:
-        for position in range(start, len(batches)):
-            self._position = position + 1
-            yield batches[position].tolist()
+        # Which epoch and where in it is settled here and not at the first batch: a StatefulDataLoader that goes on from
+        # the end of an epoch throws the first iterator away undrawn, and the next one must not be at the end again.
+        if self._is_done():
+            self._go_to(self.epoch if self._set_by_caller else self.epoch + 1, 0)
+        epoch = self.epoch
+        self._pass = _Pass(lambda: self._batches_of(epoch), self._start)
+        return self._pass
 
     def state_dict(self, *, position: int | None = None) -> dict[str, Any]:
         """Where this pass is: small, fresh at each call, and enough to get the same remaining batches.
@@ -179,155 +187,158 @@ class PlannedBatchSampler(Sampler[list[int]]):
             position: how many batches of the pass are done. Left out: as many as were drawn, which with a plain
                 DataLoader and workers is more than were trained on; a StatefulDataLoader takes care of that.
         """
-        made = self._made if self._is_current(self._made) else None
-        planned = made is not None and made.planned
+        made = self._made_for(self.epoch)
+        drawn = self._start if self._pass is None else self._pass.position
+        over = self._over if self._pass is None else self._pass.over
         return self._identity() | {
             "epoch": self.epoch,
-            "position": self._position if position is None else check_integer("position", position, at_least=0),
-            "made_in": made.epoch if made is not None else None,
-            # Bytes cannot be changed, so that a state needs no copy of them. Shuffled batches follow from the epoch.
-            "batches": self._packed(made.batches) if made is not None and planned else None,
+            "position": drawn if position is None else self._checked_position("position", position),
+            "over": over and position is None,
+            "made_in": None if made is None else made.epoch,
+            # Shuffled batches follow from the epoch that they were made in.
+            "batches": made.packed if made is not None and made.planned else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state of a sampler with the same settings."""
-        for name, value in self._identity().items():
-            if state.get(name) != value:
-                raise invalid("state", f"be of a sampler with {name} = {value!r}", repr(state.get(name)))
-        self.epoch = check_integer("state['epoch']", state["epoch"], at_least=0)
-        self._position = check_integer("state['position']", state["position"], at_least=0)
-        self._resume_at = self._position
-        self._made = None
-        if state["batches"] is not None:
-            rows = np.frombuffer(state["batches"], np.int32).astype(np.int64).reshape(-1, self._size)
-            if rows.max() >= len(self.bank) or rows.min() < -1:
-                raise invalid("state['batches']", f"hold indices below {len(self.bank)}", int(rows.max()))
-            self._made = _Made(state["made_in"], rows, planned=True)
-        elif state["made_in"] == self.epoch:
-            # Made now: with warmup=0 the bank was empty when this epoch began, and no longer is.
-            self._made = _Made(self.epoch, self._shuffle(), planned=False)
+        """Goes on from a state of a sampler with the same settings: the next pass has the batches that remained.
 
-    def _packed(self, batches: Indices) -> bytes:
-        if self._bytes is None or self._bytes[0] is not batches:
-            self._bytes = (batches, batches.astype(np.int32).tobytes())
-        return self._bytes[1]
+        After a state from the end of an epoch the next pass is the next epoch.
+        """
+        self._check_identity(state)
+        epoch = check_integer("state['epoch']", state["epoch"], at_least=0)
+        asked, made = self.epoch, self._made_of(state)
+        self._made = made
+        self._go_to(epoch, 0)
+        position = self._checked_position("state['position']", state["position"])
+        if self._set_by_caller and asked > epoch and position == len(self):
+            # A StatefulDataLoader loads a state when a pass begins, after `set_epoch`.
+            self._go_to(asked, 0)
+        else:
+            self._start, self._over = position, bool(state["over"])
 
-    _bytes: tuple[Indices, bytes] | None = None
+    def _go_to(self, epoch: int, start: int) -> None:
+        self.epoch, self._start, self._over, self._pass = epoch, start, False, None
+
+    def _is_done(self) -> bool:
+        """Whether the last pass is over and done with, or was left in its middle, so that the next one is another."""
+        if self._pass is None:
+            return self._over and not self._set_by_caller
+        at_end = 0 < self._pass.start == len(self) and not self._set_by_caller
+        return self._pass.over or self._pass.position > self._pass.start or at_end
+
+    def _warm(self, epoch: int) -> bool:
+        return epoch >= self.warmup
+
+    def _made_for(self, epoch: int) -> Made | None:
+        """The batches that were made, if they serve this epoch."""
+        made = self._made
+        if made is None or made.epoch > epoch:
+            return None
+        lasts = self.refresh if made.planned and self._warm(epoch) else 1
+        return made if epoch < made.epoch + lasts else None
+
+    def _batches_of(self, epoch: int) -> list[Batch]:
+        """The batches of this process, in the order of an epoch; a short one stays last."""
+        made = self._made_for(epoch)
+        if made is None:
+            made = self._made = self._planner.make(epoch, warm=self._warm(epoch))
+            self.plan = self.plan if made.plan is None else made.plan
+        batches = self._planner.batches_in(epoch, made)
+        order = np.arange(len(batches))
+        if self.shuffle_batches:
+            full = int((batches[:, -1] >= 0).sum())
+            order[:full] = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, epoch]).permutation(full)
+        rows = [row[row >= 0] for row in batches[order]]
+        return self.sharding.share(rows, multiple_of=self.multiple_of, cut=self._cuts(planned=made.planned))
+
+    def _count(self, batches: int, *, planned: bool) -> int:
+        return self.sharding.count(batches, multiple_of=self.multiple_of, cut=self._cuts(planned=planned))
+
+    def _cuts(self, *, planned: bool) -> bool:
+        """Whether batches are cut to be shared, so that no sample is left out; there may be none to keep."""
+        return self.leftover == "short" and self._planner.covers(planned=planned)
+
+    def _check_sizes(self) -> None:
+        """Finds out now, and not after an epoch of training, whether there are batches for all."""
+        count, planner = len(self.bank), self._planner
+        if self.leftover == "rotate" and planner.unit > count:
+            rule = f"be at least {planner.unit}, the samples of one step, where leftover='rotate'"
+            raise invalid("the length of the bank", rule, count)
+        if self.leftover == "short":
+            self._check_shares()
+        if self._count(planner.count(planned=True), planned=True) == 0:
+            rule = f"make at least {self.sharding.batches_per_round * self.multiple_of} batches of {count} samples"
+            raise invalid("selector", rule, f"{planner.count(planned=True)} by {self.selector}")
+
+    def _check_shares(self) -> None:
+        size = self._planner.batch_size
+        rows = np.split(np.arange(len(self.bank)), range(size, len(self.bank), size))
+        try:
+            self.sharding.share(rows, multiple_of=self.multiple_of)
+        except ValueError as error:
+            rule = f"be 'rotate' where {len(self.bank)} samples cannot be shared in batches of up to {size}"
+            raise invalid("leftover", rule, f"'short' ({error})") from error
+
+    def _checked_position(self, name: str, position: object) -> int:
+        return check_integer(name, position, at_least=0, at_most=len(self))
 
     def _identity(self) -> dict[str, Any]:
-        """What must agree for a state to fit."""
+        """What must agree for a state to fit. Not the rank: the state of one process is that of all."""
+        groups = self._planner.groups
         return {
             "n": len(self.bank),
-            "batch_size": self._size,
-            "unit": self._unit,
+            "batch_size": self._planner.batch_size,
+            "multiple_of": self.multiple_of,
             "seed": self.seed,
-            "selector": repr(self.selector),
+            "selector": _name_of(self.selector),
+            "groups": None if groups is None else zlib.crc32(groups.tobytes()),
             "leftover": self.leftover,
+            "shuffle_batches": self.shuffle_batches,
+            "refresh": self.refresh,
+            "warmup": self.warmup,
             "world": self.sharding.world,
             "mode": self.sharding.mode,
         }
 
-    def _shuffles(self) -> bool:
-        return self.epoch < self.warmup or self.bank.clock == 0
+    def _check_identity(self, state: dict[str, Any]) -> None:
+        missing = {"epoch", "position", "over", "made_in", "batches"} - set(state)
+        if missing:
+            raise invalid("state", "be of a PlannedBatchSampler", f"no {', '.join(sorted(missing))}")
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise invalid("state", f"be of a sampler with {name} = {value!r}", repr(state.get(name)))
 
-    def _is_current(self, made: _Made | None) -> bool:
-        if made is None or made.epoch > self.epoch:
-            return False
-        if made.planned and self.epoch >= self.warmup:
-            return self.epoch < made.epoch + self.refresh
-        return made.epoch == self.epoch
+    def _made_of(self, state: dict[str, Any]) -> Made | None:
+        if state["made_in"] is None:
+            return None
+        epoch = check_integer("state['made_in']", state["made_in"], at_least=0)
+        if state["batches"] is None:
+            return Made(epoch, self._planner.shuffled(epoch), planned=False)
+        shape = (self._planner.count(planned=True), self._planner.batch_size)
+        if len(state["batches"]) != 4 * shape[0] * shape[1]:
+            rule = f"hold {4 * shape[0] * shape[1]} bytes, for {shape[0]} batches of {shape[1]}"
+            raise invalid("state['batches']", rule, len(state["batches"]))
+        batches = Made.unpacked(state["batches"], shape[1])
+        if batches.max() >= len(self.bank) or batches.min() < -1:
+            raise invalid("state['batches']", f"hold indices below {len(self.bank)}", int(batches.max()))
+        return Made(epoch, batches, planned=True)
 
-    def _mine(self, made: _Made) -> list[Batch]:
-        """The batches of this process, in the order of this epoch; a short one stays last."""
-        full = int((made.batches[:, -1] >= 0).sum())
-        order = np.arange(len(made.batches))
-        if self.shuffle_batches:
-            order[:full] = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, self.epoch]).permutation(full)
-        return self.sharding.share([row[row >= 0] for row in made.batches[order]])
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the pass under way: an iterator cannot be sent, but its place can."""
+        place = self._start if self._pass is None else self._pass.position
+        over = self._over if self._pass is None else self._pass.over
+        plan = None if self.plan is None else record_of(self.plan)
+        made = self._made and Made(self._made.epoch, self._made.batches, self._made.planned)
+        return vars(self) | {"_pass": None, "_start": place, "_over": over, "plan": plan, "_made": made}
 
-    def _refuse_to_guess(self) -> None:
-        """Where there are many processes and nobody said so, each would plan by itself, with batches in common."""
-        if not self._told and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            world, rank = dist.get_world_size(), dist.get_rank()
-            rule = f"say which of the {world} processes this is, as Sharding(rank={rank}, world={world}) does"
-            raise invalid("sharding", rule, None)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if state["plan"] is not None:
+            self.plan = BatchPlan(**state["plan"])
 
-    def _make(self) -> _Made:
-        self._refuse_to_guess()
-        shared = self.sharding.world > 1 and dist.is_available() and dist.is_initialized()
-        if shared and self.epoch >= self.warmup:
-            self.bank.join()
-        if self._shuffles():
-            return _Made(self.epoch, self._shuffle(), planned=False)
-        if not shared:
-            self.plan = self._plan()
-            return _Made(self.epoch, self.plan.batches, planned=True)
-        return _Made(self.epoch, self._plan_for_all(), planned=True)
 
-    def _used(self) -> Indices:
-        return used_samples(len(self.bank), unit=self._unit, seed=self.seed, epoch=self.epoch, leftover=self.leftover)
-
-    def _shuffle(self) -> Indices:
-        used = self._used()
-        places = random_partition(
-            len(used),
-            batch_size=self._size,
-            seed=self.seed,
-            epoch=self.epoch,
-            groups=None if self.groups is None else self.groups[used],
-            leftover="short",
-        )
-        return np.where(places >= 0, used[places], -1)
-
-    def _plan(self) -> BatchPlan:
-        used = self._used()
-        u, v = self._embeddings(used)
-        plan = self.selector(
-            u,
-            v,
-            batch_size=self._size,
-            seed=self.seed,
-            epoch=self.epoch,
-            groups=None if self.groups is None else self.groups[used],
-            leftover="short",
-            progress=self.progress,
-        )
-        batches = np.where(plan.batches >= 0, used[plan.batches], -1)
-        absent = np.setdiff1d(np.arange(len(self.bank)), batches)
-        return replace(plan, batches=batches, count=len(self.bank), left_over=absent, leftover=self.leftover)
-
-    def _embeddings(self, used: Indices) -> tuple[Any, Any]:
-        """The rows of the samples in use; random unit rows, the same on both sides, stand in for those never seen."""
-        bank = self.bank
-        everything = len(used) == len(bank) and bool(bank.seen.all())
-        if everything:
-            return bank.u, bank.v
-        rows = torch.from_numpy(used).to(bank.device)
-        u, v, unseen = bank.u[rows], bank.v[rows], ~bank.seen[rows]
-        if bool(unseen.any()):
-            random = np.random.default_rng([_STAND_INS, self.seed, self.epoch])
-            stand_ins = torch.from_numpy(random.standard_normal((int(unseen.sum()), bank.dim)))
-            u[unseen] = v[unseen] = torch.nn.functional.normalize(stand_ins, dim=1).to(u)
-        return u, v
-
-    def _plan_for_all(self) -> Indices:
-        """The first process plans; the others get its batches, or its failure, so that none waits for ever."""
-        first = self.sharding.rank == 0
-        error: Exception | None = None
-        shape = torch.zeros(2, dtype=torch.long, device=self.bank.device)
-        if first:
-            try:
-                self.plan = self._plan()
-                shape[:] = torch.tensor(self.plan.batches.shape)
-            except Exception as failure:
-                error = failure
-        dist.broadcast(shape, src=0)
-        if error is not None:
-            raise error
-        if not bool(shape.any()):
-            raise RuntimeError("the first process could not plan; its error says why")
-        batches = torch.empty(tuple(shape.tolist()), dtype=torch.long, device=self.bank.device)
-        if first and self.plan is not None:
-            batches.copy_(torch.tensor(self.plan.batches))
-        dist.broadcast(batches, src=0)
-        return batches.cpu().numpy()
+def _name_of(selector: Selector) -> str:
+    """What a selector is known by: its record if it has one, else its name, since an address changes with each run."""
+    if type(selector).__repr__ is object.__repr__ or hasattr(selector, "__qualname__"):
+        return str(getattr(selector, "__qualname__", type(selector).__qualname__))
+    return repr(selector)

@@ -18,14 +18,16 @@ class Sharding:
     Attributes:
         rank: this process, from 0.
         world: how many there are.
-        mode: "whole", each process takes other batches; "split", each takes its part of every batch, for losses that
-            gather negatives from all processes; or "dealt", each yields the batches of all, in the order in which a
-            framework that has wrapped the sampler deals them out, one to each process in turn.
+        mode: "whole", each process takes other batches; or "split", each takes its part of every batch, for losses that
+            gather negatives from all processes.
+        together: before each plan, join the banks, and let the first process plan for all; needs a process group of
+            `world` processes. If False, each process plans by itself, which is right only if all banks are equal.
     """
 
     rank: int = 0
     world: int = 1
-    mode: Literal["whole", "split", "dealt"] = "whole"
+    mode: Literal["whole", "split"] = "whole"
+    together: bool = True
 
     def __post_init__(self) -> None:
         check_integer("world", self.world, at_least=1)
@@ -33,35 +35,51 @@ class Sharding:
         if self.mode not in ("whole", "split", "dealt"):
             raise invalid("mode", "be 'whole', 'split' or 'dealt'", repr(self.mode))
 
+    @property
+    def batches_per_round(self) -> int:
+        """How many batches all processes take in one step."""
+        return self.world if self.mode == "whole" else 1
+
     def samples_per_round(self, batch_size: int) -> int:
         """How many samples all processes take in one step; an epoch of equal batches is a multiple of it."""
-        if self.mode != "split":
-            return batch_size * self.world
-        if batch_size % self.world:
+        if self.mode == "split" and batch_size % self.world:
             raise invalid("batch_size", f"be a multiple of world = {self.world} where batches are split", batch_size)
-        return batch_size
+        return batch_size * self.batches_per_round
 
-    def share(self, batches: list[Batch]) -> list[Batch]:
-        """The batches of this process: as many as every other has, and each sample with one process.
+    def share(self, batches: list[Batch], *, multiple_of: int = 1, cut: bool = True) -> list[Batch]:
+        """The batches of this process: as many as every other has, and no sample with two processes.
 
-        "whole" deals the batches in turn. Where their number is no multiple of `world`, the last of them, at least
-        `world`, are joined and cut anew into two batches for each process, of half the size or more. "dealt" does the
-        same and leaves the dealing to others.
+        Their number is a multiple of `multiple_of`. Where that of `batches` is not, as many as are missing are cut in
+        halves; a last one too small to share, or to hold a negative, is joined with the one before and cut in halves.
+        With `cut=False`, batches beyond the last whole round are left out instead.
         """
-        if self.world == 1:
-            return batches
+        per_round = self.batches_per_round * multiple_of
+        if cut:
+            batches = _evened_out(batches, per_round, at_least=2 if self.mode == "whole" else max(2, self.world))
+        else:
+            batches = batches[: len(batches) // per_round * per_round]
         if self.mode == "split":
             return [np.array_split(batch, self.world)[self.rank] for batch in batches]
-        if len(batches) % self.world:
-            if len(batches) < self.world:
-                raise invalid("world", f"be at most the number of batches, {len(batches)}", self.world)
-            even = (len(batches) // self.world - 1) * self.world
-            batches = batches[:even] + np.array_split(np.concatenate(batches[even:]), 2 * self.world)
-        return batches if self.mode == "dealt" else batches[self.rank :: self.world]
+        return batches[self.rank :: self.world]
 
-    def count(self, batches: int) -> int:
-        """How many batches this process gets out of so many."""
-        if self.mode == "split":
-            return batches
-        rounds = -(-batches // self.world)
-        return rounds * self.world if self.mode == "dealt" else rounds
+    def count(self, batches: int, *, multiple_of: int = 1, cut: bool = True) -> int:
+        """How many batches `share` gives this process out of so many."""
+        per_round = self.batches_per_round * multiple_of
+        rounds = -(-batches // per_round) if cut else batches // per_round
+        return rounds * multiple_of
+
+
+def _evened_out(batches: list[Batch], multiple_of: int, *, at_least: int) -> list[Batch]:
+    """The same samples in a number of batches that is a multiple, each of at least so many samples."""
+    size = len(batches[0])
+    full = batches if len(batches[-1]) == size else batches[:-1]
+    rest = batches[len(full) :]
+    if rest and len(rest[0]) < at_least:
+        full, rest = full[:-1], np.array_split(np.concatenate([full[-1], *rest]), 2)
+    uncut = len(full) - (-len(batches) % multiple_of)
+    halves = [half for batch in full[uncut:] for half in np.array_split(batch, 2)]
+    even = full[:uncut] + halves + rest
+    if len(batches) < multiple_of or min(len(batch) for batch in even) < at_least:
+        rule = f"be at least {multiple_of}, of at least {2 * at_least} samples each, to be shared"
+        raise invalid("batches", rule, f"{len(batches)} of up to {size}")
+    return even
