@@ -153,8 +153,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
     @property
     def will_plan(self) -> bool:
-        """Whether the next pass makes a new plan, if it is of this epoch; then the bank should be up to date."""
-        return self.epoch >= self.warmup and not self._is_current(self._made)
+        """Whether a pass of this epoch makes a new plan; then the bank should be up to date before it begins."""
+        return self._warm(self.epoch) and self._made_for(self.epoch) is None
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is. The same epoch as in a state just loaded goes on in its middle."""

@@ -18,15 +18,16 @@ class Sharding:
     Attributes:
         rank: this process, from 0.
         world: how many there are.
-        mode: "whole", each process takes other batches; or "split", each takes its part of every batch, for losses that
-            gather negatives from all processes.
+        mode: "whole", each process takes other batches; "split", each takes its part of every batch, for losses that
+            gather negatives from all processes; or "dealt", each yields the batches of all, in the order in which a
+            framework that has wrapped the sampler deals them out, one to each process in turn.
         together: before each plan, join the banks, and let the first process plan for all; needs a process group of
             `world` processes. If False, each process plans by itself, which is right only if all banks are equal.
     """
 
     rank: int = 0
     world: int = 1
-    mode: Literal["whole", "split"] = "whole"
+    mode: Literal["whole", "split", "dealt"] = "whole"
     together: bool = True
 
     def __post_init__(self) -> None:
@@ -38,7 +39,7 @@ class Sharding:
     @property
     def batches_per_round(self) -> int:
         """How many batches all processes take in one step."""
-        return self.world if self.mode == "whole" else 1
+        return 1 if self.mode == "split" else self.world
 
     def samples_per_round(self, batch_size: int) -> int:
         """How many samples all processes take in one step; an epoch of equal batches is a multiple of it."""
@@ -55,18 +56,18 @@ class Sharding:
         """
         per_round = self.batches_per_round * multiple_of
         if cut:
-            batches = _evened_out(batches, per_round, at_least=2 if self.mode == "whole" else max(2, self.world))
+            batches = _evened_out(batches, per_round, at_least=max(2, self.world) if self.mode == "split" else 2)
         else:
             batches = batches[: len(batches) // per_round * per_round]
         if self.mode == "split":
             return [np.array_split(batch, self.world)[self.rank] for batch in batches]
-        return batches[self.rank :: self.world]
+        return batches if self.mode == "dealt" else batches[self.rank :: self.world]
 
     def count(self, batches: int, *, multiple_of: int = 1, cut: bool = True) -> int:
         """How many batches `share` gives this process out of so many."""
         per_round = self.batches_per_round * multiple_of
         rounds = -(-batches // per_round) if cut else batches // per_round
-        return rounds * multiple_of
+        return rounds * (per_round if self.mode == "dealt" else multiple_of)
 
 
 def _evened_out(batches: list[Batch], multiple_of: int, *, at_least: int) -> list[Batch]:
