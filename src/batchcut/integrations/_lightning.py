@@ -61,7 +61,9 @@ class PlanningCallback(Callback):
     ) -> None:
         self.dim = check_integer("dim", dim, at_least=1)
         self.batch_size = check_integer("batch_size", batch_size, at_least=2)
-        self.mode = Sharding(mode=mode).mode
+        if mode not in ("whole", "split"):
+            raise invalid("mode", "be 'whole' or 'split'", repr(mode))
+        self.mode = mode
         self.dtype = dtype
         self.device = device
         self.settings = settings
@@ -142,7 +144,6 @@ class PlanningCallback(Callback):
                 sharding=Sharding(rank=place["rank"], world=place["num_replicas"], mode=self.mode),
                 **self.settings,
             )
-            self.sampler.set_epoch(0)  # Lightning says it only after it has begun the first pass.
             self._restore(self.sampler)
         if len(self.bank) != count:
             raise invalid("dataset", f"hold {len(self.bank)} samples, as when the training began", count)
@@ -170,22 +171,14 @@ class PlannedLoader:
         return len(self.batch_sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        # The plan is made here, with the sampler's iterator, and not when the first batch is drawn.
-        sampler = self.batch_sampler
-        epoch, position = self._owner._next
-        if epoch == sampler.epoch and position:
-            # Lightning begins a pass to see whether it can, and throws it away: the next one must start there again.
-            sampler.load_state_dict(sampler.state_dict(position=position))
+        # A generator, so that nothing happens before the first batch: Lightning begins a pass to see whether it can and
+        # throws it away, and begins the first before it says which epoch it is.
         if self._loader is None:
             options = self._options | {"collate_fn": Beside(self._options.get("collate_fn") or default_collate)}
-            self._loader = DataLoader(Indexed(self.dataset), batch_sampler=sampler, **options)
+            self._loader = DataLoader(Indexed(self.dataset), batch_sampler=self.batch_sampler, **options)
         drawn = self._owner._drawn
         drawn.clear()
-        return self._yield_from(iter(self._loader), drawn)
-
-    @staticmethod
-    def _yield_from(batches: Iterator[tuple[Tensor, Any]], drawn: deque[Tensor]) -> Iterator[Any]:
-        for index, batch in batches:
+        for index, batch in self._loader:
             drawn.append(index)
             yield batch
 

@@ -197,11 +197,13 @@ class TextBatches(Sampler[list[int]]):
         return self.sharding.count(-(-used // self.size))
 
     def __iter__(self) -> Iterator[list[int]]:
+        # A generator, so that nothing is encoded for passes that a loader begins and throws away.
         if self.planned is None:
-            return self._in_order()
-        if self.planned.will_plan:
-            self._fill(self.planned.bank)
-        return iter(self.planned)
+            yield from self._in_order()
+        else:
+            if self.planned.will_plan:
+                self._fill(self.planned.bank)
+            yield from self.planned
 
     def _in_order(self) -> Iterator[list[int]]:
         rows = list(range(len(self.dataset)))

@@ -1,7 +1,7 @@
 """Settings that every integration hands on to `PlannedBatchSampler`."""
 
 from collections.abc import Callable
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from batchcut.selection import Selector
 
@@ -21,4 +21,4 @@ class SamplerSettings(PlanSettings, total=False):
 
     seed: int
     groups: object
-    leftover: str
+    leftover: Literal["rotate", "short"]

@@ -65,7 +65,8 @@ class PlanningMixin(_Base):
         self.bank = bank
         self.planned: PlannedBatchSampler | None = None
         self._mode = mode
-        self._settings: SamplerSettings = {"seed": self.args.data_seed or self.args.seed, **(plan or {})}
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        self._settings: SamplerSettings = {"seed": seed, **(plan or {})}
         self._resume_from: str | None = None
         self.add_callback(_SaveState(self))
 
