@@ -1,4 +1,4 @@
-"""Plans in training frameworks. Names are loaded on first use, so that each framework is imported only where it is used."""
+"""Plans in training frameworks. Names are loaded on first use: a framework is imported only where it is used."""
 
 import importlib
 from typing import TYPE_CHECKING

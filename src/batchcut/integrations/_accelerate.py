@@ -65,7 +65,9 @@ def _checked_sampler(accelerator: Accelerator, loader: DataLoader[Any]) -> Plann
         raise invalid("dispatch_batches", "be off: each process loads the batches that the sampler gives it", True)
     here = sharding_of(accelerator)
     if sampler.sharding.mode == "dealt":
-        raise invalid("the sampler's sharding", "be 'whole' or 'split', as accelerate deals nothing here", sampler.sharding)
+        raise invalid(
+            "the sampler's sharding", "be 'whole' or 'split', as accelerate deals nothing here", sampler.sharding
+        )
     if (sampler.sharding.rank, sampler.sharding.world) != (here.rank, here.world):
         rule = f"be of process {here.rank} of {here.world}, as sharding_of(accelerator) says"
         raise invalid("the sampler's sharding", rule, sampler.sharding)

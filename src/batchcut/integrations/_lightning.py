@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid
 from batchcut.sampling import EmbeddingBank, Indexed, PlannedBatchSampler, Sharding
 
 from ._collate import Beside
@@ -28,11 +28,11 @@ class PlanningCallback(Callback):
         trainer = Trainer(callbacks=[planning])
         trainer.fit(model, planning.loader(dataset, num_workers=4))
 
-    A callback and not a data module, since only a callback is shown what a step returns; a data module of your own gives
-    `planning.loader(...)` in its `train_dataloader`. With more than one process nothing need be set: the loader is no
-    `DataLoader`, so that Lightning leaves it alone whatever `use_distributed_sampler` says, and the sampler shares its
-    batches as `mode` says. Checkpoints hold the plan, the place in the epoch and the bank; a run that goes on from one
-    gets the same remaining batches.
+    A callback and not a data module, since only a callback is shown what a step returns; a data module of your own can
+    give `planning.loader(...)` in its `train_dataloader`. With more than one process nothing need be set: the loader is
+    no `DataLoader`, so that Lightning leaves it alone whatever `use_distributed_sampler` says, and the sampler shares
+    its batches as `mode` says. Checkpoints hold the plan, the place in the epoch and the bank; a run that goes on from
+    one gets the same remaining batches.
 
     Args:
         dim: the width of the embeddings.
@@ -151,7 +151,7 @@ class PlanningCallback(Callback):
 
 
 class PlannedLoader:
-    """The loader of a `PlanningCallback`: yields batches of the data set and tells the callback which samples they are."""
+    """The loader of a `PlanningCallback`: yields batches of the data set and tells it which samples they are."""
 
     def __init__(self, owner: PlanningCallback, dataset: Dataset[Any], options: Mapping[str, Any]) -> None:
         for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
@@ -191,8 +191,8 @@ class PlannedLoader:
 
 
 def _embeddings(outputs: Any) -> tuple[Tensor, Tensor]:
-    if not isinstance(outputs, Mapping):
-        raise wrong_type("the return value of training_step", "be a dictionary with 'loss', 'u' and 'v'", outputs)
-    if not {"u", "v"} <= outputs.keys():
-        raise invalid("the return value of training_step", "hold the embeddings 'u' and 'v'", sorted(outputs))
-    return outputs["u"], outputs["v"]
+    if isinstance(outputs, Mapping) and {"u", "v"} <= outputs.keys():
+        return outputs["u"], outputs["v"]
+    got = f"a dictionary with {sorted(outputs)}" if isinstance(outputs, Mapping) else type(outputs).__name__
+    rule = "be a dictionary with 'loss' and the embeddings of the batch, 'u' and 'v'"
+    raise invalid("the return value of training_step", rule, got)

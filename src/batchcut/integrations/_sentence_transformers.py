@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import torch
 import torch.distributed as dist
@@ -97,11 +97,15 @@ class PlannedTexts(TrainerCallback):
         return f"{type(self).__name__}({settings})"
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """A string: the trainer pickles its arguments, and so this, into each checkpoint, and not the model with them."""
+        """A string: the trainer pickles its arguments, and so this, into each checkpoint; not the model with them."""
         return str, (repr(self),)
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **present: Any  # noqa: ARG002
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,  # noqa: ARG002
+        **present: Any,
     ) -> None:
         """Tells the samplers of the training loader that they plan, and gives them their state."""
         self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
@@ -109,20 +113,24 @@ class PlannedTexts(TrainerCallback):
             raise invalid("batch_sampler", "be this PlannedTexts in the training arguments", args.batch_sampler)  # type: ignore[attr-defined]
         for batches in self._batches:
             batches.start()
-        kept = state.stateful_callbacks.get(STATE_NAME) if state.global_step else None
+        kept = _kept_in(state).get(STATE_NAME) if state.global_step else None
         if kept:
             for sampler, packed in zip(self.samplers, kept, strict=True):
                 sampler.load_state_dict(packed | {"batches": _unpack(packed["batches"])})
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any  # noqa: ARG002
+        self,
+        args: TrainingArguments,  # noqa: ARG002
+        state: TrainerState,
+        control: TrainerControl,  # noqa: ARG002
+        **_: Any,
     ) -> None:
         """Keeps the plan where the trainer's checkpoints will have it."""
-        kept = state.stateful_callbacks.get(STATE_NAME)
+        kept = _kept_in(state).get(STATE_NAME)
         if not kept or [one["epoch"] for one in kept] != [sampler.epoch for sampler in self.samplers]:
             # Position 0: the trainer itself skips the batches that it has trained on.
             states = [sampler.state_dict(position=0) for sampler in self.samplers]
-            state.stateful_callbacks[STATE_NAME] = [one | {"batches": _pack(one["batches"])} for one in states]
+            _kept_in(state)[STATE_NAME] = [one | {"batches": _pack(one["batches"])} for one in states]
 
     def embed(self, column: str, texts: list[str]) -> Tensor:
         """(n, d) the embeddings of n texts of a column; the model is left in the mode that it was in."""
@@ -213,7 +221,8 @@ class TextBatches(Sampler[list[int]]):
     def _fill(self, bank: EmbeddingBank) -> None:
         """Encodes the rows of this process; the sampler joins those of all."""
         mine = range(self.sharding.rank, len(self.dataset), self.sharding.world)
-        with tqdm(total=len(mine), desc="Encoding", disable=not self.owner.progress_bar or self.sharding.rank > 0) as bar:
+        quiet = self.sharding.rank > 0 or not self.owner.progress_bar
+        with tqdm(total=len(mine), desc="Encoding", disable=quiet) as bar:
             for start in range(0, len(mine), ROWS_AT_ONCE):
                 rows = list(mine[start : start + ROWS_AT_ONCE])
                 texts = zip(self.columns[:2], self._texts(rows), strict=True)
@@ -241,7 +250,7 @@ def _text_columns(dataset: Dataset, labels: Sequence[str]) -> list[str]:
 
 
 def _this_process() -> Sharding:
-    """accelerate has wrapped the sampler and deals its batches out."""
+    """Which process this is; accelerate has wrapped the sampler and deals its batches out."""
     if dist.is_available() and dist.is_initialized():
         return Sharding(rank=dist.get_rank(), world=dist.get_world_size(), mode="dealt")
     return Sharding()
@@ -253,6 +262,11 @@ def _text_batches_in(sampler: Any) -> list[TextBatches]:
         return [sampler]
     inner = [getattr(sampler, "batch_sampler", None), *getattr(sampler, "batch_samplers", [])]
     return [found for one in inner if one is not None for found in _text_batches_in(one)]
+
+
+def _kept_in(state: TrainerState) -> dict[str, Any]:
+    """What callbacks keep in `trainer_state.json`; it is given as a list and becomes a dictionary."""
+    return cast(dict[str, Any], state.stateful_callbacks)
 
 
 def _pack(batches: bytes | None) -> str | None:

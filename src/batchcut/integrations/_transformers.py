@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
 from batchcut._errors import invalid
@@ -19,12 +19,15 @@ from ._collate import Within
 from ._settings import SamplerSettings
 from ._state import joined_state, load_joined_state
 
+if TYPE_CHECKING:
+    from transformers import Trainer as _Base
+else:
+    _Base = object
+
 STATE_FILE = "batchcut.pt"
 INDEX = "batchcut_index"
 NAMES = (("u", "v"), ("text_embeds", "image_embeds"), ("query_embeds", "document_embeds"))
 """What models call the embeddings of the two sides."""
-
-_Base = Trainer if TYPE_CHECKING else object
 
 
 class PlanningMixin(_Base):
@@ -46,8 +49,8 @@ class PlanningMixin(_Base):
         mode: "whole", each process takes other batches; or "split", each takes its part of batches of
             `per_device_train_batch_size` times the number of processes, for losses that gather negatives. If left out,
             what `split_batches` in the arguments' `accelerator_config` says.
-        plan: as for `PlannedBatchSampler`: selector, seed, groups, leftover, shuffle_batches, refresh, warmup, progress.
-            The seed is that of the training arguments if left out.
+        plan: as for `PlannedBatchSampler`: selector, seed, groups, leftover, shuffle_batches, refresh, warmup and
+            progress. The seed is that of the training arguments if left out.
 
     Attributes:
         planned: the sampler of the present training, with the last plan in `planned.plan`.
@@ -73,7 +76,7 @@ class PlanningMixin(_Base):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Trains as the trainer does, and remembers which checkpoint it goes on from."""
         if resume_from_checkpoint is True:
-            self._resume_from = get_last_checkpoint(self.args.output_dir)
+            self._resume_from = get_last_checkpoint(self.args.output_dir)  # type: ignore[no-untyped-call]
         else:
             self._resume_from = str(resume_from_checkpoint) if resume_from_checkpoint else None
         return super().train(resume_from_checkpoint, *args, **kwargs)
@@ -141,5 +144,5 @@ class _SaveState(TrainerCallback):
         # Position 0: the trainer itself skips the batches that it has trained on.
         kept = joined_state(planned, epoch=planned.epoch, position=0)
         if args.should_save:
-            folder = Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+            folder = Path(str(args.output_dir)) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
             torch.save(kept, folder / STATE_FILE)
