@@ -1,13 +1,11 @@
 """Loaders for accelerate, by real accelerators in one process and in two."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import DataLoaderConfiguration
 from tests.integrations._accelerate_run import Run, Seen
 from tests.integrations._runs import DIM, B, N, Pairs, as_sets, flat, in_two_processes, planned_in, replanned, rows_of
@@ -16,17 +14,8 @@ from torch.utils.data import DataLoader
 import batchcut as bc
 from batchcut.integrations import prepare_loader, sharding_of
 
-
 # torchdata calls a function that torch has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_accelerator() -> Iterator[None]:
-    """Accelerators share their state within a process."""
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
-    GradientState._reset_state()
 
 
 def of_epoch(seen: Seen, epoch: int) -> list[list[int]]:

@@ -71,6 +71,8 @@ class PlannedTexts(TrainerCallback):
         self.progress_bar = progress_bar
         self.settings: PlanSettings = {"warmup": 0, **settings}
         self._batches: list[TextBatches] = []
+        self._kept_for: list[tuple[int, bool]] = []
+        self._called_back = False
 
     @property
     def samplers(self) -> list[PlannedBatchSampler]:
@@ -88,6 +90,8 @@ class PlannedTexts(TrainerCallback):
         seed: int = 0,
     ) -> "TextBatches":
         """The batch sampler for a data set; the trainer calls it."""
+        if not self._called_back:
+            raise invalid("callbacks", "hold the PlannedTexts that is the trainer's batch_sampler", "none of it")
         return TextBatches(
             self, dataset, batch_size=batch_size, drop_last=drop_last, labels=valid_label_columns or [], seed=seed or 0
         )
@@ -100,6 +104,16 @@ class PlannedTexts(TrainerCallback):
         """A string: the trainer pickles its arguments, and so this, into each checkpoint; not the model with them."""
         return str, (repr(self),)
 
+    def on_init_end(
+        self,
+        args: TrainingArguments,  # noqa: ARG002
+        state: TrainerState,  # noqa: ARG002
+        control: TrainerControl,  # noqa: ARG002
+        **_: Any,
+    ) -> None:
+        """Notes that a trainer has this callback."""
+        self._called_back = True
+
     def on_train_begin(
         self,
         args: TrainingArguments,
@@ -109,6 +123,7 @@ class PlannedTexts(TrainerCallback):
     ) -> None:
         """Tells the samplers of the training loader that they plan, and gives them their state."""
         self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
+        self._kept_for = []
         if not self._batches:
             raise invalid("batch_sampler", "be this PlannedTexts in the training arguments", args.batch_sampler)  # type: ignore[attr-defined]
         for batches in self._batches:
@@ -125,12 +140,13 @@ class PlannedTexts(TrainerCallback):
         control: TrainerControl,  # noqa: ARG002
         **_: Any,
     ) -> None:
-        """Keeps the plan where the trainer's checkpoints will have it."""
-        kept = _kept_in(state).get(STATE_NAME)
-        if not kept or [one["epoch"] for one in kept] != [sampler.epoch for sampler in self.samplers]:
+        """Keeps the plans where the trainer's checkpoints will have them, as soon as they are made."""
+        made = [(sampler.epoch, sampler.will_plan) for sampler in self.samplers]
+        if made != self._kept_for:
             # Position 0: the trainer itself skips the batches that it has trained on.
             states = [sampler.state_dict(position=0) for sampler in self.samplers]
             _kept_in(state)[STATE_NAME] = [one | {"batches": _pack(one["batches"])} for one in states]
+            self._kept_for = made
 
     def embed(self, column: str, texts: list[str]) -> Tensor:
         """(n, d) the embeddings of n texts of a column; the model is left in the mode that it was in."""
