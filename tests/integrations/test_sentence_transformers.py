@@ -178,6 +178,7 @@ def test_a_callback_without_its_batch_sampler_is_refused(tmp_path: Path) -> None
 
 def test_a_data_set_without_texts_is_refused(tmp_path: Path) -> None:
     planned = PlannedTexts(tiny_model(tmp_path))
+    planned.on_init_end(*[None] * 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"train_dataset must have a column of texts; got \['label', 'x'\]"):
         planned(
             Dataset.from_dict({"x": [1, 2], "label": ["a", "b"]}),
@@ -201,22 +202,19 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return in_two_processes("tests.integrations._texts_run", tmp_path_factory.mktemp("two"))
 
 
-@pytest.mark.parametrize(("name", "used", "steps"), [("short", N, 4), ("dropped", 48, 3)])
-def test_in_two_processes_each_row_is_with_one(ranks: list[Any], name: str, used: int, steps: int) -> None:
+def test_in_two_processes_each_row_is_with_one(ranks: list[Any]) -> None:
     for epoch in range(3):
-        mine, theirs = (rank[name]["seen"][epoch * steps : (epoch + 1) * steps] for rank in ranks)
-        assert len(mine) == len(theirs) == steps
+        mine, theirs = (rank["seen"][3 * epoch : 3 * (epoch + 1)] for rank in ranks)
+        assert len(mine) == len(theirs) == 3
         together = flat(mine + theirs)
-        assert len(set(together)) == len(together) == used
+        assert len(set(together)) == len(together) == 48  # The trainer itself asks for equal batches here.
 
 
 def test_in_two_processes_the_batches_are_those_of_the_plan(ranks: list[Any]) -> None:
-    both = as_sets(batch for rank in ranks for batch in rank["dropped"]["seen"][6:])
-    assert both == as_sets(ranks[0]["dropped"]["plan"])
+    assert as_sets(batch for rank in ranks for batch in rank["seen"][6:]) == as_sets(ranks[0]["plan"])
 
 
-@pytest.mark.parametrize("name", ["short", "dropped"])
-def test_in_two_processes_resume(ranks: list[Any], name: str) -> None:
+def test_in_two_processes_resume(ranks: list[Any]) -> None:
     for rank in ranks:
-        assert rank[name]["resumed"] == rank[name]["seen"][6:]
-        assert len(rank[name]["resumed"]) > 0
+        assert len(rank["resumed"]) == 5
+        assert rank["resumed"] == rank["seen"][4:]
