@@ -80,11 +80,12 @@ def main(folder: Path) -> None:
     warnings.simplefilter("ignore")  # Those of the frameworks are the business of the runs in one process.
     torch.set_num_threads(1)
     outcome: dict[str, Any] = {}
-    for name, config, settings in [
+    kinds: list[tuple[str, DataLoaderConfiguration | None, dict[str, Any]]] = [
         ("whole", None, {}),
         ("short", None, {"leftover": "short"}),
         ("split", DataLoaderConfiguration(split_batches=True), {}),
-    ]:
+    ]
+    for name, config, settings in kinds:
         run = Run(config=config, **settings)
         seen = run.train(save={4: folder / name})
         assert run.sampler.plan is not None

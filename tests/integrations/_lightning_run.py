@@ -84,11 +84,8 @@ def main(folder: Path) -> None:
     torch.set_num_threads(1)
     two = {"strategy": "ddp", "devices": 2}
     outcome: dict[str, Any] = {}
-    for name, settings in {
-        "whole": {},
-        "short": {"leftover": "short"},
-        "split": {"mode": "split"},
-    }.items():
+    kinds: dict[str, dict[str, Any]] = {"whole": {}, "short": {"leftover": "short"}, "split": {"mode": "split"}}
+    for name, settings in kinds.items():
         seen, planning = fit(folder=folder / name, options=two, **settings)
         assert planning.sampler is not None
         plan = planning.sampler.plan

@@ -40,19 +40,20 @@ def write_model(folder: Path) -> Path:
     """One layer, made on the spot with a tokenizer of whole words."""
     special = {"unk_token": "[UNK]", "pad_token": "[PAD]"}
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token=special["unk_token"]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=16, **special).save_pretrained(str(folder))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast: Any = PreTrainedTokenizerFast
+    fast(tokenizer_object=tokenizer, model_max_length=16, **special).save_pretrained(str(folder))
     torch.manual_seed(1)
-    BertModel(
-        BertConfig(
-            vocab_size=len(WORDS),
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=16,
-            max_position_embeddings=16,
-        )
-    ).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+    )
+    bert: Any = BertModel
+    bert(config).save_pretrained(folder)
     return folder
 
 

@@ -55,7 +55,7 @@ def test_the_bank_holds_the_embeddings_of_each_sample(tmp_path: Path, workers: i
     run.train()
     data = Captions()
     with torch.no_grad():
-        outputs = tiny_clip().eval()(input_ids=data.tokens, pixel_values=data.images)
+        outputs = tiny_clip()(input_ids=data.tokens, pixel_values=data.images)
     torch.testing.assert_close(run.bank.u, outputs.text_embeds)
     torch.testing.assert_close(run.bank.v, outputs.image_embeds)
 
@@ -169,6 +169,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return in_two_processes("tests.integrations._trainer_run", tmp_path_factory.mktemp("two"))
 
 
+@pytest.mark.slow  # Near to that of accelerate.
 @pytest.mark.parametrize(("name", "steps"), [("whole", 3), ("split", 6)])
 def test_in_two_processes_each_sample_is_with_one(ranks: list[Any], name: str, steps: int) -> None:
     for epoch in range(3):
@@ -178,6 +179,7 @@ def test_in_two_processes_each_sample_is_with_one(ranks: list[Any], name: str, s
         assert len(set(together)) == len(together) == 48
 
 
+@pytest.mark.slow  # Near to that of accelerate.
 def test_in_two_processes_the_batches_are_those_of_the_plan(ranks: list[Any]) -> None:
     assert as_sets(batch for rank in ranks for batch in rank["whole"]["seen"][6:]) == as_sets(ranks[0]["whole"]["plan"])
     halves = zip(*(rank["split"]["seen"][12:] for rank in ranks), strict=True)
@@ -185,6 +187,7 @@ def test_in_two_processes_the_batches_are_those_of_the_plan(ranks: list[Any]) ->
     assert {len(batch) for rank in ranks for batch in rank["split"]["seen"]} == {B // 2}
 
 
+@pytest.mark.slow  # Near to that of accelerate.
 @pytest.mark.parametrize("name", ["whole", "split"])
 def test_in_two_processes_resume(ranks: list[Any], name: str) -> None:
     for rank in ranks:

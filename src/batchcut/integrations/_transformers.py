@@ -83,7 +83,7 @@ class PlanningMixin(_Base):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The trainer's own loader, with planned batches in the place of its sampler."""
-        plain = super().get_train_dataloader()
+        plain: Any = super().get_train_dataloader()
         sharding = sharding_of(self.accelerator, mode=self._mode)
         size = plain.batch_sampler.batch_size
         if sharding.mode == "split" and not self.accelerator.split_batches:
@@ -106,12 +106,14 @@ class PlanningMixin(_Base):
         )
         return prepare_loader(self.accelerator, loader)
 
-    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Any:
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
         """The trainer's loss; the embeddings of a training batch are recorded on the way."""
         index = inputs.pop(INDEX, None)
         if index is None:
-            return super().compute_loss(model, inputs, return_outputs=return_outputs, **kwargs)
-        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         self.bank.record(index, *self.embeddings_of(outputs))
         return (loss, outputs) if return_outputs else loss
 
