@@ -4,6 +4,7 @@ import tempfile
 
 import torch
 from accelerate import Accelerator, skip_first_batches
+from accelerate.utils import broadcast_object_list
 from torch import nn
 from torch.nn.functional import normalize
 from torch.utils.data import DataLoader, TensorDataset
@@ -38,7 +39,8 @@ def train(epoch: int, *, done: int = 0, stop: int | None = None) -> None:
     accelerator.print("epoch", epoch, "ends with loss", round(loss.item(), 3))
 
 
-with tempfile.TemporaryDirectory() as folder:
+with tempfile.TemporaryDirectory() as own:
+    (folder,) = broadcast_object_list([own])  # that of the first process, for all
     train(0)
     train(1, stop=5)
     accelerator.save_state(folder)  # the plan and the bank are in it

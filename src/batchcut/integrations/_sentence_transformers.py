@@ -88,8 +88,8 @@ class PlannedTexts(TrainerCallback):
         valid_label_columns: list[str] | None = None,
         generator: torch.Generator | None = None,  # noqa: ARG002
         seed: int = 0,
-    ) -> "TextBatches":
-        """The batch sampler for a data set; the trainer calls it."""
+    ) -> Any:  # The trainer declares a class of its own, and takes any batch sampler.
+        """The batch sampler for a data set, a `TextBatches`; the trainer calls it."""
         if not self._called_back:
             raise invalid("callbacks", "hold the PlannedTexts that is the trainer's batch_sampler", "none of it")
         return TextBatches(
