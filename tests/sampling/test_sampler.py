@@ -332,12 +332,15 @@ def test_warmup_and_empty_bank_shuffle() -> None:
 
 def test_refresh_plans_every_so_many_epochs() -> None:
     calls: list[Any] = []
-    bank = filled(20)
+    bank = filled(40)
     sampler = PlannedBatchSampler(bank, batch_size=5, selector=Spy(calls=calls), refresh=3)
-    sets = [frozenset(map(frozenset, batches)) for batches in passes(sampler, 8)]
+    sets = []
+    for epoch in range(8):
+        sets.append(frozenset(map(frozenset, sampler)))
+        bank.record(torch.arange(40), *pairs(40, seed=epoch + 1))
     assert [call["epoch"] for call in calls] == [1, 4, 7]
     assert sets[1] == sets[2] == sets[3] != sets[4]
-    assert sets[4] == sets[5] == sets[6]
+    assert sets[4] == sets[5] == sets[6] != sets[7]
 
 
 def test_refresh_leaves_out_none_twice_running() -> None:
@@ -420,7 +423,7 @@ def test_samples_never_seen_end_up_anywhere() -> None:
     for seed in range(8):
         for batch in PlannedBatchSampler(bank, batch_size=6, warmup=0, seed=seed):
             together |= {(i, j) for i in batch for j in batch if 30 <= i < j}
-    assert len(together) > 250  # of 435 pairs
+    assert len(together) > 180  # of 435 pairs; batches at random have 221
 
 
 def test_half_precision_bank_plans() -> None:
@@ -514,6 +517,6 @@ def test_settings_of_a_wrong_type() -> None:
 def test_a_sharding_without_processes_is_refused_when_it_comes_to_planning() -> None:
     sampler = PlannedBatchSampler(filled(20), batch_size=5, sharding=Sharding(rank=1, world=2))
     assert len(list(sampler)) == 2  # shuffled: the same wherever it is done
-    message = "sharding must be that of the process group, to plan together; or have together=False; got Sharding.* in process 0 of 1"
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    rule = "sharding must be that of the process group, to plan together; or have together=False"
+    with pytest.raises(ValueError, match=f"^{rule}; got Sharding.* in process 0 of 1$"):
         list(sampler)
