@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -111,7 +112,7 @@ def test_too_large_for_float16_is_refused() -> None:
 def test_bad_index(index: Tensor, message: str) -> None:
     bank = filled(5)
     before = bank.u.clone()
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=rf"^{message}$"):
         bank.record(index, torch.ones(2, DIM), torch.ones(2, DIM))
     assert torch.equal(bank.u, before)
     assert bank.clock == 1
@@ -126,7 +127,7 @@ def test_bad_index(index: Tensor, message: str) -> None:
     ],
 )
 def test_index_of_a_wrong_type(index: Tensor, message: str) -> None:
-    with pytest.raises(TypeError, match=f"^{message}$"):
+    with pytest.raises(TypeError, match=rf"^{message}$"):
         filled(5).record(index, torch.ones(2, DIM), torch.ones(2, DIM))
 
 
@@ -141,18 +142,18 @@ def test_rows_of_a_wrong_shape(shape: tuple[int, ...], side: str) -> None:
 
 def test_rows_of_a_wrong_type() -> None:
     index, rows = torch.tensor([0, 1]), torch.ones(2, DIM)
-    with pytest.raises(TypeError, match="^u must be a torch tensor; got list$"):
+    with pytest.raises(TypeError, match=r"^u must be a torch tensor; got list$"):
         filled(5).record(index, [[1.0] * DIM] * 2, rows)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="^v must have a floating dtype; got torch.int64$"):
+    with pytest.raises(TypeError, match=r"^v must have a floating dtype; got torch.int64$"):
         filled(5).record(index, rows, rows.long())
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(ValueError, match="^n must be at least 2; got 1$"):
+    with pytest.raises(ValueError, match=r"^n must be at least 2; got 1$"):
         EmbeddingBank(1, 3)
-    with pytest.raises(ValueError, match="^dim must be at least 1; got 0$"):
+    with pytest.raises(ValueError, match=r"^dim must be at least 1; got 0$"):
         EmbeddingBank(3, 0)
-    with pytest.raises(ValueError, match="^dtype must be torch.float32 or torch.float16; got torch.float64$"):
+    with pytest.raises(ValueError, match=r"^dtype must be torch.float32 or torch.float16; got torch.float64$"):
         EmbeddingBank(3, 3, dtype=torch.float64)
 
 
@@ -201,8 +202,8 @@ def test_fill_with_one_part_and_with_texts() -> None:
         lengths = torch.tensor([[float(len(text))] for text in texts])
         return lengths, 2 * lengths
 
-    texts = Indexed(["a", "bb", "ccc", "dddd"])  # type: ignore[arg-type]
-    bank.fill(measured, DataLoader(texts, batch_size=2))
+    words: Any = ["a", "bb", "ccc", "dddd"]
+    bank.fill(measured, DataLoader(Indexed(words), batch_size=2))
     assert bank.u.flatten().tolist() == [1, 2, 3, 4]
     assert bank.v.flatten().tolist() == [2, 4, 6, 8]
 
@@ -220,7 +221,7 @@ def test_fill_with_one_part_and_with_texts() -> None:
     ],
 )
 def test_fill_says_what_a_model_must_give(result: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=f"^{message}$"):
+    with pytest.raises(error, match=rf"^{message}$"):
         EmbeddingBank(4, DIM).fill(lambda x: result, [(torch.arange(4), torch.ones(4, 2))])  # type: ignore[arg-type, return-value]
 
 

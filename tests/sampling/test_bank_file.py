@@ -76,7 +76,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "bank"
     for content in (b"", b"hello", b"x" * 1000):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="^path must be the file of a bank, or not be there; got .*bank$"):
+        with pytest.raises(ValueError, match=r"^path must be the file of a bank, or not be there; got .*bank$"):
             EmbeddingBank(4, DIM, path=path)
         assert path.read_bytes() == content
 
@@ -101,10 +101,12 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     path = tmp_path / "bank"
     EmbeddingBank(4, DIM, path=path)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ValueError, match="^path must hold 272 bytes, as a whole bank of this size does; got 262 in .*$"):
+    with pytest.raises(
+        ValueError, match=r"^path must hold 272 bytes, as a whole bank of this size does; got 262 in .*$"
+    ):
         EmbeddingBank(4, DIM, path=path)
 
 
 def test_a_file_needs_the_cpu(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="^device must be 'cpu' for a bank in a file; got 'meta'$"):
+    with pytest.raises(ValueError, match=r"^device must be 'cpu' for a bank in a file; got 'meta'$"):
         EmbeddingBank(4, DIM, device="meta", path=tmp_path / "bank")

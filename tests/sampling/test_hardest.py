@@ -59,11 +59,11 @@ def test_candidates_are_scored_without_gradient_and_the_chosen_are_trained_with(
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="^k must be at least 1; got 0$"):
+    with pytest.raises(ValueError, match=r"^k must be at least 1; got 0$"):
         HardestOf([], torch.sum, k=0, q=1)
-    with pytest.raises(ValueError, match="^q must be at most 2; got 3$"):
+    with pytest.raises(ValueError, match=r"^q must be at most 2; got 3$"):
         HardestOf([], torch.sum, k=2, q=3)
     with pytest.raises(ValueError, match=r"^loss_of must give one number for a batch; got shape \(2,\)$"):
         list(HardestOf([torch.ones(2)], lambda x: x, k=1, q=1))
-    with pytest.raises(TypeError, match="^loss_of must give a tensor; got float$"):
+    with pytest.raises(TypeError, match=r"^loss_of must give a tensor; got float$"):
         list(HardestOf([torch.ones(2)], lambda x: 1.0, k=1, q=1))  # type: ignore[arg-type, return-value]

@@ -61,7 +61,7 @@ def test_a_stream_is_refused() -> None:
             return iter([1])
 
     rule = "dataset must have items by index; for a stream there is StreamPlanner"
-    with pytest.raises(TypeError, match=f"^{rule}; got Stream$"):
+    with pytest.raises(TypeError, match=rf"^{rule}; got Stream$"):
         Indexed(Stream())
 
 
@@ -70,5 +70,5 @@ def test_too_few_items() -> None:
         def __getitems__(self, indices: list[int]) -> list[str]:
             return ["one"]
 
-    with pytest.raises(ValueError, match="^dataset.__getitems__ must give 2 items for as many indices; got 1$"):
+    with pytest.raises(ValueError, match=r"^dataset.__getitems__ must give 2 items for as many indices; got 1$"):
         Indexed(Broken()).__getitems__([1, 2])

@@ -11,7 +11,7 @@ from torch.utils.data import default_collate
 
 from batchcut.sampling._nested import has_parts, join, length, take
 
-Pair = namedtuple("Pair", ["x", "y"])  # noqa: PYI024 - as users have them
+Pair = namedtuple("Pair", ["x", "y"])
 
 
 def plain(batch: Any) -> Any:
@@ -71,9 +71,11 @@ def test_what_default_collate_makes_of_pairs_of_texts() -> None:
 def test_what_cannot_be_joined() -> None:
     with pytest.raises(ValueError, match=r"^stream must yield samples of one shape, .*; got \(3,\) and \(5,\)$"):
         join([{"ids": torch.ones(2, 5)}, {"ids": torch.ones(2, 3)}])
-    with pytest.raises(ValueError, match=r"^batch must hold as many samples in each .*; got fields of \[2, 3\] samples$"):
+    with pytest.raises(
+        ValueError, match=r"^batch must hold as many samples in each .*; got fields of \[2, 3\] samples$"
+    ):
         length((torch.ones(2), torch.ones(3)))
-    with pytest.raises(TypeError, match="^batch must be made of tensors, arrays, lists, .*; got int$"):
+    with pytest.raises(TypeError, match=r"^batch must be made of tensors, arrays, lists, .*; got int$"):
         length({"x": torch.ones(2), "weight": 3})
-    with pytest.raises(ValueError, match="^batch must hold a row for each sample; got a single number$"):
+    with pytest.raises(ValueError, match=r"^batch must hold a row for each sample; got a single number$"):
         length({"x": torch.ones(2), "weight": torch.tensor(3.0)})

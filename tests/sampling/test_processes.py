@@ -1,4 +1,4 @@
-"""Two real gloo processes: one plan, a joined bank, each sample once, equal counts, and no process that waits for ever."""
+"""Two real gloo processes: one plan, a joined bank, each sample once, equal counts, and none that waits for ever."""
 
 import datetime
 from pathlib import Path
@@ -30,9 +30,8 @@ class Fails:
 
 
 def _new(bank: EmbeddingBank, sharding: Sharding | None, **settings: Any) -> PlannedBatchSampler:
-    return PlannedBatchSampler(
-        bank, **({"batch_size": B, "seed": 2, "selector": Cut(threads=1), "sharding": sharding} | settings)
-    )
+    common: dict[str, Any] = {"batch_size": B, "seed": 2, "selector": Cut(threads=1), "sharding": sharding}
+    return PlannedBatchSampler(bank, **(common | settings))
 
 
 def _train(rank: int, *, mode: Any, leftover: str, workers: int = 0) -> dict[str, Any]:
@@ -215,7 +214,9 @@ def test_a_sharding_that_is_missing_or_wrong_is_refused(found: list[dict[str, An
             f"sharding must say which of the 2 processes this is, as Sharding(rank={rank}, world=2) does; got None"
         )
         for name, wrong in {"other rank": (1 - rank, 2), "other world": (rank, 3)}.items():
-            assert at[name].startswith("sharding must be that of the process group, to plan together; or have together=")
+            assert at[name].startswith(
+                "sharding must be that of the process group, to plan together; or have together="
+            )
             assert f"rank={wrong[0]}, world={wrong[1]}" in at[name]
             assert at[name].endswith(f"in process {rank} of 2")
 

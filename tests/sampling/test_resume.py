@@ -200,13 +200,13 @@ def test_after_a_state_is_gone_on_with_epochs_go_on_too() -> None:
     ids=str,
 )
 def test_a_state_of_another_sampler(settings: dict[str, Any], name: str) -> None:
-    with pytest.raises(ValueError, match=f"^state must be of a sampler with {name}; got .*$"):
+    with pytest.raises(ValueError, match=rf"^state must be of a sampler with {name}; got .*$"):
         new(**settings).load_state_dict(new().state_dict())
 
 
 def test_a_state_of_another_bank() -> None:
     other = PlannedBatchSampler(filled(44), batch_size=B, seed=1)
-    with pytest.raises(ValueError, match="^state must be of a sampler with n = 43; got 44$"):
+    with pytest.raises(ValueError, match=r"^state must be of a sampler with n = 43; got 44$"):
         new().load_state_dict(other.state_dict())
 
 
@@ -223,9 +223,9 @@ def test_a_state_that_is_broken() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict(state | change)
-    with pytest.raises(ValueError, match="^state must be of a PlannedBatchSampler; got no batches, epoch, .*$"):
+    with pytest.raises(ValueError, match=r"^state must be of a PlannedBatchSampler; got no batches, epoch, .*$"):
         sampler.load_state_dict({})
-    with pytest.raises(ValueError, match="^position must be at most 8; got 9$"):
+    with pytest.raises(ValueError, match=r"^position must be at most 8; got 9$"):
         sampler.state_dict(position=9)
 
 
@@ -241,7 +241,7 @@ def test_a_selector_without_a_record_is_known_by_its_name() -> None:
     second: list[Selector] = [Mine(), by_function]
     for one, other in zip(first, second, strict=True):
         new(selector=other).load_state_dict(new(selector=one).state_dict())
-    with pytest.raises(ValueError, match="^state must be of a sampler with selector = '.*by_function'; got '.*Mine'$"):
+    with pytest.raises(ValueError, match=r"^state must be of a sampler with selector = '.*by_function'; got '.*Mine'$"):
         new(selector=by_function).load_state_dict(new(selector=Mine()).state_dict())
 
 

@@ -1,6 +1,7 @@
 """The batches of an epoch: which, how many, in what order; and what is refused."""
 
 import copy
+import itertools
 import pickle
 import warnings
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def test_short_has_every_sample_every_epoch_over_all_processes(
         assert before == len(sampler) == len(shares[-1])
         if sampler.batch_size is not None:
             assert {len(batch) for batch in shares[-1]} == {sampler.batch_size}
-    assert sorted(flat(flat(shares))) == list(range(n))
+    assert sorted(i for share in shares for i in flat(share)) == list(range(n))
     assert len({len(share) for share in shares}) == 1
     assert len(shares[0]) % multiple_of == 0
 
@@ -175,9 +176,7 @@ def test_batches_are_lists_of_int() -> None:
 @pytest.mark.parametrize("sharding", [None, Sharding(rank=1, world=2, together=False)], ids=["one", "two"])
 def test_length_is_exact_before_during_and_after(selector: Selector, leftover: Any, sharding: Sharding | None) -> None:
     bank = EmbeddingBank(18, DIM)
-    sampler = PlannedBatchSampler(
-        bank, batch_size=4, selector=selector, leftover=leftover, warmup=2, sharding=sharding
-    )
+    sampler = PlannedBatchSampler(bank, batch_size=4, selector=selector, leftover=leftover, warmup=2, sharding=sharding)
     for epoch in range(4):
         sampler.set_epoch(epoch)
         before = len(sampler)
@@ -253,7 +252,7 @@ class Rows:
 )
 def test_a_selector_that_breaks_the_length(selector: Any, error: type[Exception], message: str) -> None:
     sampler = PlannedBatchSampler(filled(20), batch_size=5, selector=selector, warmup=0)
-    with pytest.raises(error, match=f"^{message}$"):
+    with pytest.raises(error, match=rf"^{message}$"):
         list(sampler)
 
 
@@ -347,7 +346,7 @@ def test_refresh_leaves_out_none_twice_running() -> None:
     groups = np.arange(43) // 2
     sampler = PlannedBatchSampler(filled(43), batch_size=5, refresh=4, groups=groups)
     batches = passes(sampler, 9)
-    for now, then in zip(batches, batches[1:], strict=False):
+    for now, then in itertools.pairwise(batches):
         assert len(set(flat(now))) == 40
         assert set(flat(now)) | set(flat(then)) == set(range(43))
     assert all(len({index // 2 for index in batch}) == 5 for epoch in batches for batch in epoch)
@@ -487,7 +486,7 @@ def test_copies_go_on_where_it_was(drawn: int) -> None:
         ),
         (
             {"sharding": Sharding(world=5), "leftover": "short"},
-            r"leftover must be 'rotate' where 20 samples cannot be shared in batches of up to 5; got 'short' \(batches .*",
+            r"leftover must be 'rotate' where 20 samples cannot be shared in batches of up to 5; got 'short' .*",
         ),
         (
             {"sharding": Sharding(world=3, mode="split")},
@@ -501,16 +500,16 @@ def test_copies_go_on_where_it_was(drawn: int) -> None:
     ],
 )
 def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=rf"^{message}$"):
         PlannedBatchSampler(filled(20), **({"batch_size": 5} | arguments))
 
 
 def test_settings_of_a_wrong_type() -> None:
-    with pytest.raises(TypeError, match="^bank must be an EmbeddingBank; got Tensor$"):
+    with pytest.raises(TypeError, match=r"^bank must be an EmbeddingBank; got Tensor$"):
         PlannedBatchSampler(torch.ones(20, DIM), batch_size=5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="^groups must hold integers or strings; got float64$"):
+    with pytest.raises(TypeError, match=r"^groups must hold integers or strings; got float64$"):
         PlannedBatchSampler(filled(20), batch_size=5, groups=np.ones(20))
-    with pytest.raises(TypeError, match="^epoch must be an integer; got float$"):
+    with pytest.raises(TypeError, match=r"^epoch must be an integer; got float$"):
         PlannedBatchSampler(filled(20), batch_size=5).set_epoch(1.0)  # type: ignore[arg-type]
 
 
@@ -518,5 +517,5 @@ def test_a_sharding_without_processes_is_refused_when_it_comes_to_planning() -> 
     sampler = PlannedBatchSampler(filled(20), batch_size=5, sharding=Sharding(rank=1, world=2))
     assert len(list(sampler)) == 2  # shuffled: the same wherever it is done
     rule = "sharding must be that of the process group, to plan together; or have together=False"
-    with pytest.raises(ValueError, match=f"^{rule}; got Sharding.* in process 0 of 1$"):
+    with pytest.raises(ValueError, match=rf"^{rule}; got Sharding.* in process 0 of 1$"):
         list(sampler)

@@ -80,21 +80,27 @@ def test_samples_per_round() -> None:
     assert Sharding().samples_per_round(8) == 8
     assert Sharding(world=3).samples_per_round(8) == 24
     assert Sharding(world=4, mode="split").samples_per_round(8) == 8
-    with pytest.raises(ValueError, match="^batch_size must be a multiple of world = 3 where batches are split; got 8$"):
+    with pytest.raises(
+        ValueError, match=r"^batch_size must be a multiple of world = 3 where batches are split; got 8$"
+    ):
         Sharding(world=3, mode="split").samples_per_round(8)
 
 
 def test_too_few_or_too_small_to_share() -> None:
-    with pytest.raises(ValueError, match="^batches must be at least 3, of at least 4 samples each, .*; got 2 of up to 4$"):
+    with pytest.raises(
+        ValueError, match=r"^batches must be at least 3, of at least 4 samples each, .*; got 2 of up to 4$"
+    ):
         Sharding(world=3).share(partition(8, 4))
-    with pytest.raises(ValueError, match="^batches must be at least 2, of at least 4 samples each, .*; got 3 of up to 3$"):
+    with pytest.raises(
+        ValueError, match=r"^batches must be at least 2, of at least 4 samples each, .*; got 3 of up to 3$"
+    ):
         Sharding(world=2).share(partition(9, 3))
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(ValueError, match="^rank must be at most 1; got 2$"):
+    with pytest.raises(ValueError, match=r"^rank must be at most 1; got 2$"):
         Sharding(rank=2, world=2)
-    with pytest.raises(ValueError, match="^world must be at least 1; got 0$"):
+    with pytest.raises(ValueError, match=r"^world must be at least 1; got 0$"):
         Sharding(world=0)
-    with pytest.raises(ValueError, match="^mode must be 'whole' or 'split'; got 'both'$"):
+    with pytest.raises(ValueError, match=r"^mode must be 'whole' or 'split'; got 'both'$"):
         Sharding(mode="both")  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
 """Hard batches out of a stream: every sample once, batches of every make, pools that do not fill."""
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from tests.sampling._helpers import DIM, Spy, pairs
+from tests.sampling._helpers import DIM, Spy, flat, pairs
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -68,7 +69,7 @@ def test_k_batches_in_k_batches_out_and_samples_keep_to_their_pool() -> None:
         drawn.append(samples_of(batch))
         assert len(seen) == 5 * -(-len(drawn) // 5)  # a pool is taken when the one before is used up
     assert len(drawn) == 10
-    assert sorted(sum(drawn[:5], [])) == list(range(50))
+    assert sorted(flat(drawn[:5])) == list(range(50))
 
 
 def test_batches_are_those_that_the_selector_plans() -> None:
@@ -122,7 +123,7 @@ def test_lists_of_strings_and_dictionaries() -> None:
     stream = [words[i : i + 5] for i in range(0, 30, 5)]
     batches = list(StreamPlanner(stream, look_up, k=3))
     assert [type(batch) for batch in batches] == [list] * 6
-    assert sorted(sum(batches, [])) == words
+    assert sorted(itertools.chain.from_iterable(batches)) == words
 
     dictionaries = [{"text": batch, "u": u[int(batch[0]) : int(batch[0]) + 5]} for batch in stream]
     found = list(StreamPlanner(dictionaries, lambda batch: look_up(batch["text"]), k=3))
@@ -158,7 +159,9 @@ def test_a_pool_of_a_diverged_model_goes_out_as_it_came() -> None:
         return x[:, 1:] / bad, y
 
     planner = StreamPlanner(stream, diverges, k=5, selector=Spy(calls=calls))
-    with pytest.warns(RuntimeWarning, match=r"embeddings of a pool were NaN, infinite or zero; it goes out as it came \(s"):
+    with pytest.warns(
+        RuntimeWarning, match=r"embeddings of a pool were NaN, infinite or zero; it goes out as it came \(s"
+    ):
         batches = [samples_of(batch) for batch in planner]
     assert batches == [samples_of(batch) for batch in stream]
     assert not calls
@@ -169,13 +172,13 @@ def test_a_pool_of_a_diverged_model_goes_out_as_it_came() -> None:
 
 def test_bad_input() -> None:
     stream = list(DataLoader(Stream(), batch_size=10))
-    with pytest.raises(ValueError, match="^k must be at least 1; got 0$"):
+    with pytest.raises(ValueError, match=r"^k must be at least 1; got 0$"):
         StreamPlanner(stream, embed, k=0)
-    with pytest.raises(ValueError, match="^seed must be at least 0; got -1$"):
+    with pytest.raises(ValueError, match=r"^seed must be at least 0; got -1$"):
         StreamPlanner(stream, embed, seed=-1)
-    with pytest.raises(ValueError, match="^epoch must be at least 0; got -1$"):
+    with pytest.raises(ValueError, match=r"^epoch must be at least 0; got -1$"):
         StreamPlanner(stream, embed).set_epoch(-1)
     with pytest.raises(ValueError, match=r"^embed must give a row for each of the 10 samples; got \(9, 6\)$"):
         list(StreamPlanner(stream, lambda x, y: (x[1:, 1:], y[1:])))
     with pytest.raises(TypeError, match=r"^embed must give a pair of tensors \(u, v\); got Tensor$"):
-        list(StreamPlanner(stream, lambda x, y: y))  # type: ignore[arg-type, return-value]
+        list(StreamPlanner(stream, lambda x, y: y))
