@@ -390,6 +390,23 @@ def test_groups_are_kept_apart_when_some_samples_are_left_out() -> None:
         assert all(len(set(groups[batch])) == 5 for batch in batches)
 
 
+def test_groups_are_kept_apart_where_a_lone_last_sample_gets_company() -> None:
+    groups = np.arange(31) % 15
+    for seed in range(10):
+        sampler = PlannedBatchSampler(filled(31), batch_size=6, groups=groups, leftover="short", seed=seed)
+        for batches in passes(sampler, 2):
+            assert [len(batch) for batch in batches] == [6, 6, 6, 6, 4, 3]
+            assert all(len(set(groups[batch])) == len(batch) for batch in batches)
+
+
+def test_the_plan_tells_of_rows_that_a_device_refused() -> None:
+    """Off the CPU, recording waits for no value; what was refused is counted there, and told before the next plan."""
+    bank = filled(40)
+    bank._refused += 3
+    with pytest.warns(RuntimeWarning, match="^3 embeddings were NaN"):
+        list(PlannedBatchSampler(bank, batch_size=5, warmup=0))
+
+
 def test_what_the_selector_gets() -> None:
     calls: list[Any] = []
     told: list[float] = []
