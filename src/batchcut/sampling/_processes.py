@@ -19,7 +19,7 @@ def newest_of_all(recorded_at: Tensor, group: dist.ProcessGroup | None) -> tuple
     """
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     mine = recorded_at * world + (world - 1 - rank)
-    newest = mine.clone().to(_device(group, mine))
+    newest = mine.to(_device(group, mine), copy=True)
     dist.all_reduce(newest, op=dist.ReduceOp.MAX, group=group)
     newest = newest.to(mine.device)
     return newest.div(world, rounding_mode="floor"), newest == mine

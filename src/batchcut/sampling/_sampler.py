@@ -12,7 +12,7 @@ from batchcut.selection import BatchPlan, Cut, Selector
 from batchcut.selection._partition import group_codes
 
 from ._bank import EmbeddingBank
-from ._planner import Made, Planner, record_of
+from ._planner import Indices, Made, Planner, record_of
 from ._sharding import Batch, Sharding
 
 _ORDER_OF_BATCHES = 3
@@ -244,12 +244,21 @@ class PlannedBatchSampler(Sampler[list[int]]):
             made = self._made = self._planner.make(epoch, warm=self._warm(epoch))
             self.plan = self.plan if made.plan is None else made.plan
         batches = self._planner.batches_in(epoch, made)
-        order = np.arange(len(batches))
-        if self.shuffle_batches:
-            full = int((batches[:, -1] >= 0).sum())
-            order[:full] = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, epoch]).permutation(full)
-        rows = [row[row >= 0] for row in batches[order]]
+        rows = [row[row >= 0] for row in batches[self._order(batches, epoch)]]
         return self.sharding.share(rows, multiple_of=self.multiple_of, cut=self._cuts(planned=made.planned))
+
+    def _order(self, batches: Indices, epoch: int) -> Indices:
+        """The order of the batches (K, B) in an epoch."""
+        full = int((batches[:, -1] >= 0).sum())
+        order = np.arange(full)
+        if self.shuffle_batches:
+            order = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, epoch]).permutation(full)
+        groups, last = self._planner.groups, batches[full:]
+        if groups is not None and last.size:
+            # A last batch too small to share is joined with the one before it: one with none of its groups.
+            apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
+            order = np.append(np.delete(order, apart), order[apart])
+        return np.append(order, np.arange(full, len(batches)))
 
     def _count(self, batches: int, *, planned: bool) -> int:
         return self.sharding.count(batches, multiple_of=self.multiple_of, cut=self._cuts(planned=planned))
