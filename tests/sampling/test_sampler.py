@@ -536,3 +536,16 @@ def test_a_sharding_without_processes_is_refused_when_it_comes_to_planning() -> 
     rule = "sharding must be that of the process group, to plan together; or have together=False"
     with pytest.raises(ValueError, match=rf"^{rule}; got Sharding.* in process 0 of 1$"):
         list(sampler)
+
+
+def test_whether_a_pass_will_plan() -> None:
+    sampler = PlannedBatchSampler(filled(20), batch_size=4, warmup=1, refresh=2)
+    said = []
+    for epoch in range(5):
+        sampler.set_epoch(epoch)
+        said.append(sampler.will_plan)
+        plan = sampler.plan
+        list(sampler)
+        assert (sampler.plan is not plan) == said[-1]
+        assert not sampler.will_plan
+    assert said == [False, True, False, True, False]

@@ -97,10 +97,23 @@ def test_too_few_or_too_small_to_share() -> None:
         Sharding(world=2).share(partition(9, 3))
 
 
+@given(st.integers(4, 200), st.integers(4, 16), st.integers(1, 5), st.integers(1, 3))
+def test_what_is_dealt_in_turn_is_what_whole_gives(n: int, size: int, world: int, multiple_of: int) -> None:
+    batches = partition(n, size)
+    assume(len(batches) >= world * multiple_of)
+    whole = all_shares(batches, world, "whole", multiple_of=multiple_of)
+    for rank in range(world):
+        sharding = Sharding(rank=rank, world=world, mode="dealt")
+        everything = [batch.tolist() for batch in sharding.share(batches, multiple_of=multiple_of)]
+        assert len(everything) == sharding.count(len(batches), multiple_of=multiple_of)
+        assert [everything[place::world] for place in range(world)] == whole
+        assert sharding.samples_per_round(size) == Sharding(world=world).samples_per_round(size)
+
+
 def test_bad_settings() -> None:
     with pytest.raises(ValueError, match=r"^rank must be at most 1; got 2$"):
         Sharding(rank=2, world=2)
     with pytest.raises(ValueError, match=r"^world must be at least 1; got 0$"):
         Sharding(world=0)
-    with pytest.raises(ValueError, match=r"^mode must be 'whole' or 'split'; got 'both'$"):
+    with pytest.raises(ValueError, match=r"^mode must be 'whole', 'split' or 'dealt'; got 'both'$"):
         Sharding(mode="both")  # type: ignore[arg-type]
