@@ -1,15 +1,48 @@
 """Examples run, and what the documents show is what runs."""
 
+import importlib.util
+import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 SNIPPET = re.compile(r"<!-- (?P<path>\S+\.py) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+SAYS_TORCHDATA = "ignore:'set_vital' is deprecated:UserWarning"  # torchdata 0.11 with torch 2.13
+
+
+@dataclass(frozen=True)
+class Run:
+    """How an example is run, and what its last lines must say.
+
+    Attributes:
+        prints: a pattern that its output must match.
+        needs: a module without which it is skipped.
+        with_: options of Python.
+    """
+
+    prints: str
+    needs: str | None = None
+    with_: tuple[str, ...] = ("-W", "error")
+
+
+RUNS = {
+    "pytorch_loop": Run(r"epoch 3: 20 batches, mean loss \d\.\d+\nCut\(.*\n  asked     640 samples, batch size 32"),
+    "resume": Run(r"14 \+ 16 batches; the same as without a stop: True"),
+    "resume_stateful": Run(
+        "16 batches left; the same as without a stop: True",
+        needs="torchdata",
+        with_=("-W", "error", "-W", SAYS_TORCHDATA),
+    ),
+    "many_processes": Run(r"(epoch \d: 10 steps, every sample once: True\s+){3}", with_=tuple(TORCHRUN)),
+    "streams": Run(r"30 batches of a stream: mean loss 2\.\d+ as they come, 5\.\d+ planned\nafter 30 steps .*: 1\.\d+"),
+}
 
 
 def code_of(path: Path) -> str:
@@ -36,6 +69,27 @@ def test_first_steps() -> None:
     assert planned > 5 * shuffled
     assert f"planned batches {planned:.3f}" in printed
     assert re.search(r"optimum (2\.\d{6}) = \1$", printed.strip())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_examples_of_the_guides_run(name: str) -> None:
+    run = RUNS[name]
+    if run.needs is not None and importlib.util.find_spec(run.needs) is None:
+        pytest.skip(f"{run.needs} is an extra: pip install 'batchcut[integrations]'")
+    command = [sys.executable, *run.with_, str(ROOT / "examples" / f"{name}.py")]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(run.prints, done.stdout), done.stdout
+
+
+def test_every_example_that_a_guide_shows_is_run() -> None:
+    guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
+    shown = {match["path"] for guide in guides for match in SNIPPET.finditer(guide.read_text(encoding="utf-8"))}
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert {f"examples/{name}.py" for name in RUNS} <= shown
+    assert all(Path(path).stem in RUNS or Path(path).name in tests for path in shown)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

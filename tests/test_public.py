@@ -8,15 +8,21 @@ from types import ModuleType
 import pytest
 
 import batchcut
-from batchcut import losses, selection, theory
+from batchcut import losses, sampling, selection, theory
 
 PUBLIC = {
     "BatchPlan",
     "Cut",
+    "EmbeddingBank",
+    "HardestOf",
+    "Indexed",
     "Ordered",
+    "PlannedBatchSampler",
+    "Sharding",
     "Shuffle",
     "SogCLR",
     "Spectral",
+    "StreamPlanner",
     "contrastive_loss",
     "full_batch_loss",
     "gather",
@@ -27,6 +33,7 @@ PUBLIC = {
     "order_weights",
     "ordered_loss",
     "pair_weights",
+    "sampling",
     "selection",
     "theory",
 }
@@ -99,7 +106,7 @@ def test_public_name_resolves_and_is_documented(name: str) -> None:
     assert name in dir(batchcut)
 
 
-@pytest.mark.parametrize("package", [losses, selection, theory])
+@pytest.mark.parametrize("package", [losses, sampling, selection, theory])
 def test_public_names_of_packages_are_documented(package: object) -> None:
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
     assert all(item.__doc__ for item in public)

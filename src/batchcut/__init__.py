@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import losses as losses
+    from . import sampling as sampling
     from . import selection as selection
     from . import theory as theory
     from .losses import SogCLR as SogCLR
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from .losses import nt_xent as nt_xent
     from .losses import order_weights as order_weights
     from .losses import ordered_loss as ordered_loss
+    from .sampling import EmbeddingBank as EmbeddingBank
+    from .sampling import HardestOf as HardestOf
+    from .sampling import Indexed as Indexed
+    from .sampling import PlannedBatchSampler as PlannedBatchSampler
+    from .sampling import Sharding as Sharding
+    from .sampling import StreamPlanner as StreamPlanner
     from .selection import BatchPlan as BatchPlan
     from .selection import Cut as Cut
     from .selection import Ordered as Ordered
@@ -28,14 +35,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"losses", "selection", "theory"})
+_SUBPACKAGES = frozenset({"losses", "sampling", "selection", "theory"})
 _HOME_OF = {
     "BatchPlan": "selection",
     "Cut": "selection",
+    "EmbeddingBank": "sampling",
+    "HardestOf": "sampling",
+    "Indexed": "sampling",
     "Ordered": "selection",
+    "PlannedBatchSampler": "sampling",
+    "Sharding": "sampling",
     "Shuffle": "selection",
     "SogCLR": "losses",
     "Spectral": "selection",
+    "StreamPlanner": "sampling",
     "contrastive_loss": "losses",
     "full_batch_loss": "losses",
     "gather": "losses",

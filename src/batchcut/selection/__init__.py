@@ -6,6 +6,9 @@ u, v (N, d) of N positive pairs; it returns a `BatchPlan`. All selectors are int
 
 from ._cut import Cut as Cut
 from ._ordered import Ordered as Ordered
+from ._partition import batch_count as batch_count
+from ._partition import random_partition as random_partition
+from ._partition import used_samples as used_samples
 from ._plan import BatchPlan as BatchPlan
 from ._request import Selector as Selector
 from ._shuffle import Shuffle as Shuffle

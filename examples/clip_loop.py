@@ -1,0 +1,83 @@
+"""A loop as in open_clip: two towers, a learned temperature, negatives from all processes, accumulated gradients.
+
+Run it by `python examples/clip_loop.py` or by `torchrun --nproc-per-node=2 examples/clip_loop.py`: the batches are the
+same, and so are the losses.
+"""
+
+import os
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+import batchcut as bc
+
+ACCUMULATE = 2
+
+
+class TwoTowers(nn.Module):
+    """An image tower, a text tower and a logit scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image, self.text = nn.Linear(64, 16), nn.Linear(32, 16)
+        self.log_scale = nn.Parameter(torch.tensor(1 / 0.07).log())
+
+    def forward(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The embeddings of both sides, and the scale."""
+        return normalize(self.image(images), dim=1), normalize(self.text(texts), dim=1), self.log_scale.exp()
+
+
+def data() -> TensorDataset:
+    """Images and texts of the same 1,000 hidden things."""
+    hidden = torch.randn(1000, 16)
+    images = hidden @ torch.randn(16, 64) + torch.randn(1000, 64)
+    return TensorDataset(images, hidden @ torch.randn(16, 32) + torch.randn(1000, 32))
+
+
+def main() -> None:
+    """Three epochs."""
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo")
+    rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    torch.manual_seed(0)
+    dataset, towers = data(), TwoTowers()
+    model = DistributedDataParallel(towers) if world > 1 else towers
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+
+    bank = bc.EmbeddingBank(len(dataset), 16)
+    sampler = bc.PlannedBatchSampler(
+        bank,
+        batch_size=64,  # of all processes together
+        sharding=bc.Sharding(rank=rank, world=world, mode="split"),
+        multiple_of=ACCUMULATE,
+    )
+    loader = DataLoader(bc.Indexed(dataset), batch_sampler=sampler)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        losses = []
+        for step, (index, (images, texts)) in enumerate(loader, 1):
+            last = step % ACCUMULATE == 0
+            with nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync():
+                u, v, scale = model(images, texts)
+                loss = bc.gathered_contrastive_loss(u, v, temperature=1 / scale)
+                (loss / ACCUMULATE).backward()
+            bank.record(index, u, v)
+            losses.append(loss.detach())
+            if last:
+                optimizer.step()
+                optimizer.zero_grad()
+                with torch.no_grad():
+                    towers.log_scale.clamp_(max=torch.tensor(100.0).log())
+        if rank == 0:
+            print(f"epoch {epoch}: {len(loader)} batches, loss {torch.stack(losses).mean():.4f}")
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""sentence-transformers: one object as batch sampler and callback. Also under `torchrun --nproc-per-node=2`."""
+
+import tempfile
+
+import torch
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+import batchcut as bc
+from batchcut.integrations import PlannedTexts
+
+COLOURS, THINGS, PLACES = (
+    ("red", "blue", "green"),
+    ("cat", "dog", "bird", "fish"),
+    ("house", "tree", "street", "boat", "sea"),
+)
+
+
+def untrained_model() -> SentenceTransformer:
+    """A model that needs no download; yours is `SentenceTransformer("...")`."""
+    words = ["?", "a", "by", "the", "there", "is", *COLOURS, *THINGS, *PLACES]
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
+    tokenizer.pre_tokenizer = Whitespace()
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)], device="cpu")
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    scenes = [(colour, thing, place) for colour in COLOURS for thing in THINGS for place in PLACES]
+    dataset = Dataset.from_dict(
+        {
+            "anchor": [f"a {colour} {thing} by the {place}" for colour, thing, place in scenes],
+            "positive": [f"by the {place} there is a {thing}" for _, thing, place in scenes],
+        }
+    )
+    model = untrained_model()
+    planned = PlannedTexts(model, selector=bc.Cut(temperature=0.05))
+    with tempfile.TemporaryDirectory() as folder:
+        args = SentenceTransformerTrainingArguments(
+            folder,
+            per_device_train_batch_size=12,
+            num_train_epochs=2,
+            report_to=[],
+            use_cpu=True,
+            batch_sampler=planned,
+        )
+        loss = MultipleNegativesRankingLoss(model)
+        trainer = SentenceTransformerTrainer(model, args, train_dataset=dataset, loss=loss, callbacks=[planned])
+        trainer.train()
+
+    plan = planned.samplers[0].plan
+    if plan is not None:
+        print("a batch as planned:", *(dataset["anchor"][int(row)] for row in plan.batches[0][:3]), sep="\n  ")
+        print("pairs of rows with a text in common in one batch:", plan.group_pairs)

@@ -1,0 +1,221 @@
+"""The last embedding seen of each sample."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from batchcut._errors import check_integer, invalid, wrong_type
+
+from ._bank_file import Storage, in_file, in_memory
+from ._embedding import Embed, embedded, evaluating, usable
+from ._processes import largest_of_all, newest_of_all, take_from_owners
+
+NEVER = -1
+_ROWS_AT_ONCE = 65_536
+
+
+class EmbeddingBank:
+    """The last embeddings u, v: (dim,) seen of each of n samples, recorded for free while training.
+
+    A row that is not finite, or zero, is not recorded: the last good one stays, and a warning says so once; on the CPU
+    immediately, elsewhere before the next plan, since reading a value would make the step wait for the device.
+
+    Args:
+        n: the number of samples.
+        dim: the width of an embedding.
+        dtype: torch.float32, or torch.float16 for half of the memory: 4 n dim bytes in all.
+        device: where the bank lives. On the device that trains, recording makes no step wait for a copy.
+        path: a file to map into memory, for banks larger than it; made if it is not there, gone on with if it is. It
+            holds all that the bank knows. Each process needs a file of its own.
+
+    Attributes:
+        u: (n, dim) the embeddings of one side.
+        v: (n, dim) those of the other.
+        recorded_at: (n,) the clock at the last record of each sample, -1 where there is none.
+    """
+
+    u: Tensor
+    v: Tensor
+    recorded_at: Tensor
+
+    def __init__(
+        self,
+        n: int,
+        dim: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: str | torch.device = "cpu",
+        path: str | Path | None = None,
+    ) -> None:
+        self.n = check_integer("n", n, at_least=2)
+        self.dim = check_integer("dim", dim, at_least=1)
+        if dtype not in (torch.float32, torch.float16):
+            raise invalid("dtype", "be torch.float32 or torch.float16", dtype)
+        self.dtype = dtype
+        self.device = torch.device(device)
+        if path is not None and self.device.type != "cpu":
+            raise invalid("device", "be 'cpu' for a bank in a file", repr(str(device)))
+        self.path = None if path is None else Path(path)
+        self._keep(self._storage())
+        self._refused = torch.zeros((), dtype=torch.long, device=self.device)
+        self._warned = False
+
+    @property
+    def clock(self) -> int:
+        """How many records were made."""
+        return int(self._clock[0])
+
+    @property
+    def seen(self) -> Tensor:
+        """(n,) whether anything was recorded of each sample."""
+        return self.recorded_at >= 0
+
+    @property
+    def coverage(self) -> float:
+        """The share of the samples of which something was recorded."""
+        return float(self.seen.double().mean())
+
+    @property
+    def age(self) -> Tensor:
+        """(n,) how many records ago each sample was recorded; 0 for the newest, -1 for never."""
+        return torch.where(self.seen, self.clock - 1 - self.recorded_at, NEVER)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the embeddings."""
+        return self.u.nbytes + self.v.nbytes
+
+    def __len__(self) -> int:
+        return self.n
+
+    @torch.no_grad()
+    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
+        """Keeps the embeddings u: (b, dim) and v: (b, dim) of the samples index: (b,)."""
+        index = self._checked_index(index).to(self.device)
+        u = self._checked_rows("u", u, len(index)).to(self.device, self.dtype)
+        v = self._checked_rows("v", v, len(index)).to(self.device, self.dtype)
+        good = usable(u) & usable(v)
+        if self.device.type == "cpu" and bool(good.all()):
+            self.u[index], self.v[index] = u, v
+            self.recorded_at[index] = self.clock
+        else:  # Without a value that the host would have to wait for.
+            self.u[index] = torch.where(good[:, None], u, self.u[index])
+            self.v[index] = torch.where(good[:, None], v, self.v[index])
+            self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
+            self._refused += (~good).sum()
+        self._clock[0] += 1
+        if self.device.type == "cpu":
+            self.warn_of_refused(stacklevel=4)
+
+    def fill(
+        self, embed: Embed, loader: Iterable[tuple[Tensor, Any]], *, progress: Callable[[int], None] | None = None
+    ) -> None:
+        """Records every sample of a loader by a pass without gradient, as the paper does before each epoch.
+
+        Args:
+            embed: called with a batch, gives u: (b, dim) and v: (b, dim); a tuple or list of parts is given as several
+                arguments. A module is put in evaluation mode for the pass.
+            loader: yields (index, batch), as a loader over `Indexed` does.
+            progress: called with the number of samples recorded so far.
+        """
+        done = 0
+        with evaluating(embed):
+            for index, batch in loader:
+                self.record(index, *embedded(embed, batch))
+                done += len(index)
+                if progress is not None:
+                    progress(done)
+
+    @torch.no_grad()
+    def join(self, group: dist.ProcessGroup | None = None) -> None:
+        """Gives all processes the newest record of each sample that any of them holds.
+
+        Called by all processes together. Of records equally new, that of the lowest rank is taken.
+        """
+        newest, mine = newest_of_all(self.recorded_at, group)
+        for side in (self.u, self.v):
+            take_from_owners(side, mine, group)
+        self.recorded_at.copy_(newest)
+        self._clock[0] = largest_of_all(self.clock, self.recorded_at, group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on; tensors of the bank itself and no copies, as in the state of a module."""
+        return {"u": self.u, "v": self.v, "recorded_at": self.recorded_at, "clock": self.clock}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state of a bank of the same size, in any precision; rows that are not finite are left out."""
+        shapes = {"u": (self.n, self.dim), "v": (self.n, self.dim), "recorded_at": (self.n,)}
+        if not set(state) >= {*shapes, "clock"}:
+            raise invalid("state", "be of an EmbeddingBank, with u, v, recorded_at and clock", sorted(state))
+        for name, shape in shapes.items():
+            if tuple(state[name].shape) != shape:
+                raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
+        clock = check_integer("state['clock']", state["clock"], at_least=0)
+        for start in range(0, self.n, _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            u, v = (state[name][rows].to(self.device, self.dtype) for name in ("u", "v"))
+            self.u[rows], self.v[rows] = u, v
+            good = usable(u) & usable(v)
+            self.recorded_at[rows] = torch.where(good, state["recorded_at"][rows].to(self.device), NEVER)
+        self._clock[0] = clock
+
+    def warn_of_refused(self, *, stacklevel: int = 2) -> None:
+        """Says, once, that rows were not recorded because they were not finite or zero."""
+        if not self._warned and int(self._refused):
+            self._warned = True
+            warnings.warn(
+                f"{int(self._refused)} embeddings were NaN, infinite in {self.dtype}, or zero, and were not recorded; "
+                "the bank keeps the last good ones (said once)",
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
+
+    def _storage(self) -> Storage:
+        if self.path is None:
+            return in_memory(self.n, self.dim, self.dtype, self.device)
+        return in_file(self.path, self.n, self.dim, self.dtype)
+
+    def _keep(self, storage: Storage) -> None:
+        self.u, self.v, self.recorded_at, self._clock = storage
+
+    def _checked_index(self, index: Tensor) -> Tensor:
+        if not isinstance(index, Tensor):
+            raise wrong_type("index", "be a torch tensor", index)
+        if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+            raise TypeError(f"index must hold integers; got {index.dtype}")
+        if index.ndim != 1:
+            raise invalid("index", "have one dimension", f"shape {tuple(index.shape)}")
+        if index.device.type == "cpu" and len(index):
+            low, high = (int(end) for end in torch.aminmax(index))
+            if low < 0 or high >= self.n:
+                raise invalid("index", f"lie in 0 to {self.n - 1}", low if low < 0 else high)
+        return index.long()
+
+    def _checked_rows(self, name: str, x: Tensor, rows: int) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise wrong_type(name, "be a torch tensor", x)
+        if not x.is_floating_point():
+            raise TypeError(f"{name} must have a floating dtype; got {x.dtype}")
+        if tuple(x.shape) != (rows, self.dim):
+            rule = f"have shape {(rows, self.dim)}, a row of the bank's width for each index"
+            raise invalid(name, rule, tuple(x.shape))
+        return x.detach()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A bank in a file is found there again; one in memory is copied."""
+        stored = () if self.path is None else ("u", "v", "recorded_at", "_clock")
+        return {name: value for name, value in vars(self).items() if name not in stored}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.path is not None:
+            self._keep(self._storage())
+
+    def __repr__(self) -> str:
+        return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"

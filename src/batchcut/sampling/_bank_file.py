@@ -1,0 +1,71 @@
+"""A bank in a file: a header, the clock, when each sample was recorded, and the embeddings; all mapped into memory."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from batchcut._errors import invalid
+
+_MAGIC = b"batchcut bank 1\n"
+_HEADER = np.dtype([("magic", "S16"), ("n", "<i8"), ("dim", "<i8"), ("itemsize", "<i8"), ("clock", "<i8")])
+_CLOCK_AT = _HEADER.itemsize - 8
+_KINDS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
+
+
+class Storage(NamedTuple):
+    """What a bank keeps: embeddings u, v: (n, dim), the clock at each sample's record: (n,), and the clock: (1,)."""
+
+    u: Tensor
+    v: Tensor
+    recorded_at: Tensor
+    clock: NDArray[np.int64]
+
+
+def in_memory(n: int, dim: int, dtype: torch.dtype, device: torch.device) -> Storage:
+    """An empty bank in memory."""
+    u, v = torch.zeros(2, n, dim, dtype=dtype, device=device)
+    return Storage(u, v, torch.full((n,), -1, device=device), np.zeros(1, np.int64))
+
+
+def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
+    """The bank in a file, which is made, empty, if it is not there; any other file is refused and left as it is."""
+    kind = _KINDS[dtype]
+    rows_at = _HEADER.itemsize + 8 * n
+    size = rows_at + 2 * n * dim * kind.itemsize
+    if path.exists():
+        _check(path, n, dim, kind, size)
+    else:
+        _create(path, n, dim, kind, size)
+    clock = np.memmap(path, np.int64, "r+", offset=_CLOCK_AT, shape=(1,))
+    recorded_at = np.memmap(path, np.int64, "r+", offset=_HEADER.itemsize, shape=(n,))
+    u, v = torch.from_numpy(np.memmap(path, kind, "r+", offset=rows_at, shape=(2, n, dim)))
+    return Storage(u, v, torch.from_numpy(recorded_at), clock)
+
+
+def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
+    """Under another name first, so that a file that is there is whole."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with unfinished.open("wb") as file:
+        file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0)], _HEADER).tobytes())
+        np.full(n, -1, np.int64).tofile(file)
+        file.truncate(size)
+    unfinished.replace(path)
+
+
+def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
+    with path.open("rb") as file:
+        start = file.read(_HEADER.itemsize)
+    if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):
+        raise invalid("path", "be the file of a bank, or not be there", path)
+    header = np.frombuffer(start, _HEADER)[0]
+    found = (int(header["n"]), int(header["dim"]), 8 * int(header["itemsize"]))
+    if found != (n, dim, 8 * kind.itemsize):
+        rule = f"hold a bank of {n} samples, {dim} wide, in float{8 * kind.itemsize}"
+        raise invalid("path", rule, f"{found[0]} samples, {found[1]} wide, in float{found[2]}, in {path}")
+    if path.stat().st_size != size:
+        rule = f"hold {size} bytes, as a whole bank of this size does"
+        raise invalid("path", rule, f"{path.stat().st_size} in {path}")

@@ -1,0 +1,86 @@
+"""Which process takes which batch. Never guessed: the caller says which process this is."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchcut._errors import check_integer, invalid
+
+Batch = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharding:
+    """This process, and how the batches of a plan are shared.
+
+    Attributes:
+        rank: this process, from 0.
+        world: how many there are.
+        mode: "whole", each process takes other batches; "split", each takes its part of every batch, for losses that
+            gather negatives from all processes; or "dealt", each yields the batches of all, in the order in which a
+            framework that has wrapped the sampler deals them out, one to each process in turn.
+        together: before each plan, join the banks, and let the first process plan for all; needs a process group of
+            `world` processes. If False, each process plans by itself, which is right only if all banks are equal.
+    """
+
+    rank: int = 0
+    world: int = 1
+    mode: Literal["whole", "split", "dealt"] = "whole"
+    together: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer("world", self.world, at_least=1)
+        check_integer("rank", self.rank, at_least=0, at_most=self.world - 1)
+        if self.mode not in ("whole", "split", "dealt"):
+            raise invalid("mode", "be 'whole', 'split' or 'dealt'", repr(self.mode))
+
+    @property
+    def batches_per_round(self) -> int:
+        """How many batches all processes take in one step."""
+        return 1 if self.mode == "split" else self.world
+
+    def samples_per_round(self, batch_size: int) -> int:
+        """How many samples all processes take in one step; an epoch of equal batches is a multiple of it."""
+        if self.mode == "split" and batch_size % self.world:
+            raise invalid("batch_size", f"be a multiple of world = {self.world} where batches are split", batch_size)
+        return batch_size * self.batches_per_round
+
+    def share(self, batches: list[Batch], *, multiple_of: int = 1, cut: bool = True) -> list[Batch]:
+        """The batches of this process: as many as every other has, and no sample with two processes.
+
+        Their number is a multiple of `multiple_of`. Where that of `batches` is not, as many as are missing are cut in
+        halves; a last one too small to share, or to hold a negative, is joined with the one before and cut in halves.
+        With `cut=False`, batches beyond the last whole round are left out instead.
+        """
+        per_round = self.batches_per_round * multiple_of
+        if cut:
+            batches = _evened_out(batches, per_round, at_least=max(2, self.world) if self.mode == "split" else 2)
+        else:
+            batches = batches[: len(batches) // per_round * per_round]
+        if self.mode == "split":
+            return [np.array_split(batch, self.world)[self.rank] for batch in batches]
+        return batches if self.mode == "dealt" else batches[self.rank :: self.world]
+
+    def count(self, batches: int, *, multiple_of: int = 1, cut: bool = True) -> int:
+        """How many batches `share` gives this process out of so many."""
+        per_round = self.batches_per_round * multiple_of
+        rounds = -(-batches // per_round) if cut else batches // per_round
+        return rounds * (per_round if self.mode == "dealt" else multiple_of)
+
+
+def _evened_out(batches: list[Batch], multiple_of: int, *, at_least: int) -> list[Batch]:
+    """The same samples in a number of batches that is a multiple, each of at least so many samples."""
+    size = len(batches[0])
+    full = batches if len(batches[-1]) == size else batches[:-1]
+    rest = batches[len(full) :]
+    if rest and len(rest[0]) < at_least:
+        full, rest = full[:-1], np.array_split(np.concatenate([full[-1], *rest]), 2)
+    uncut = len(full) - (-len(batches) % multiple_of)
+    halves = [half for batch in full[uncut:] for half in np.array_split(batch, 2)]
+    even = full[:uncut] + halves + rest
+    if len(batches) < multiple_of or min(len(batch) for batch in even) < at_least:
+        rule = f"be at least {multiple_of}, of at least {2 * at_least} samples each, to be shared"
+        raise invalid("batches", rule, f"{len(batches)} of up to {size}")
+    return even

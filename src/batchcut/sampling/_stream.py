@@ -1,0 +1,104 @@
+"""Hard batches out of a stream, where samples have no indices."""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from batchcut._errors import check_integer, invalid
+from batchcut.selection import BatchPlan, Cut, Selector
+
+from ._embedding import Embed, embedded, evaluating, usable
+from ._nested import join, length, take
+
+
+class StreamPlanner:
+    """Takes k batches at a time from a stream, embeds them without gradient, and hands them out as k hard batches.
+
+    For `IterableDataset` and WebDataset-style input. Pools of ten batches give most of what planning the whole set
+    gives. Samples keep to their pool, so that a pass has the samples of the stream, each once. A last pool of fewer
+    batches is planned too, and one whose samples do not fill its batches ends in a short one. A pool that a diverged
+    model gives embeddings that are not finite goes out as it came; a warning says so once.
+
+    `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch.
+
+    Args:
+        stream: yields batches: tensors, arrays or lists, or tuples, lists and dictionaries of them.
+        embed: called with a batch, gives u: (b, d) and v: (b, d); a tuple or list of parts is given as several
+            arguments. A module is put in evaluation mode while it embeds.
+        k: how many batches make a pool.
+        selector: how to choose; `Cut()` if left out.
+        seed: of all randomness, together with the epoch and the number of the pool.
+
+    Attributes:
+        epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
+        plan: that of the last pool, for a closer look; its indices are places in the pool.
+    """
+
+    def __init__(
+        self, stream: Iterable[Any], embed: Embed, *, k: int = 10, selector: Selector | None = None, seed: int = 0
+    ) -> None:
+        self.stream = stream
+        self.embed = embed
+        self.k = check_integer("k", k, at_least=1)
+        self.selector: Selector = Cut() if selector is None else selector
+        self.seed = check_integer("seed", seed, at_least=0)
+        self.epoch = 0
+        self.plan: BatchPlan | None = None
+        self._begun = self._set_by_caller = self._warned = False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch the next pass is."""
+        self.epoch = check_integer("epoch", epoch, at_least=0)
+        self._set_by_caller = True
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._begun and not self._set_by_caller:
+            self.epoch += 1
+        self._begun = True
+        return self._pools(self.epoch)
+
+    def _pools(self, epoch: int) -> Iterator[Any]:
+        batches = iter(self.stream)
+        number = 0
+        while pool := list(islice(batches, self.k)):
+            yield from self._planned(pool, epoch, number)
+            number += 1
+
+    def _planned(self, pool: list[Any], epoch: int, number: int) -> Iterator[Any]:
+        size = max(length(batch) for batch in pool)  # not of the first: each worker's last batch is short
+        if len(pool) == 1 or size < 2:
+            return iter(pool)
+        u, v = self._embeddings(pool)
+        if not bool((usable(u) & usable(v)).all()):
+            self._warn()
+            return iter(pool)
+        # A pool is a set of its own, with random numbers of its own.
+        stream = (epoch << 32) + number
+        plan = self.selector(u, v, batch_size=size, seed=self.seed, epoch=stream, leftover="short")
+        self.plan = replace(plan, epoch=epoch)
+        samples = join(pool)
+        return (take(samples, row.tolist()) for row in self.plan)
+
+    def _embeddings(self, pool: list[Any]) -> tuple[Tensor, Tensor]:
+        sides = []
+        with evaluating(self.embed):
+            for batch in pool:
+                u, v = embedded(self.embed, batch)
+                if len(u) != length(batch):
+                    raise invalid("embed", f"give a row for each of the {length(batch)} samples", tuple(u.shape))
+                sides.append((u, v))
+        return torch.cat([u for u, _ in sides]), torch.cat([v for _, v in sides])
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                "embeddings of a pool were NaN, infinite or zero; it goes out as it came (said once)",
+                RuntimeWarning,
+                stacklevel=4,
+            )

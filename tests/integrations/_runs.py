@@ -1,0 +1,94 @@
+"""What the runs of all frameworks share: pairs that say which sample they are, and two processes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch.utils.data import Dataset
+
+import batchcut as bc
+
+ROOT = Path(__file__).parent.parent.parent
+N, B, DIM = 50, 8, 4
+
+Batch = list[int]
+
+
+class Pairs(Dataset[tuple[Tensor, Tensor, int]]):
+    """Noisy pairs; each item ends in its own index, so that a run can say what it was given."""
+
+    def __init__(self, count: int = N) -> None:
+        random = torch.Generator().manual_seed(0)
+        self.x = torch.randn(count, 8, generator=random)
+        self.y = self.x + 0.3 * torch.randn(count, 8, generator=random)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor, int]:
+        return self.x[index], self.y[index], index
+
+
+class Encoder(nn.Module):
+    """The same at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = nn.Linear(8, DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return normalize(self.layer(x), dim=1)
+
+
+def as_sets(batches: Iterable[Iterable[int]]) -> set[frozenset[int]]:
+    return {frozenset(batch) for batch in batches}
+
+
+def rows_of(plan: bc.BatchPlan | None) -> set[frozenset[int]]:
+    assert plan is not None
+    return as_sets(row.tolist() for row in plan)
+
+
+def flat(batches: Iterable[Sequence[int]]) -> list[int]:
+    return sorted(index for batch in batches for index in batch)
+
+
+def replanned(state: dict[str, Any], **settings: Any) -> set[frozenset[int]]:
+    """The batches that a fresh plan from a saved bank would have, in the epoch of a saved sampler."""
+    bank = bc.EmbeddingBank(*state["bank"]["u"].shape)
+    bank.load_state_dict(state["bank"])
+    sampler = bc.PlannedBatchSampler(bank, batch_size=state["sampler"]["batch_size"], **settings)
+    sampler.set_epoch(state["sampler"]["epoch"])
+    list(sampler)
+    return rows_of(sampler.plan)
+
+
+def planned_in(state: dict[str, Any]) -> set[frozenset[int]]:
+    """The batches of the plan in a saved sampler."""
+    rows = np.frombuffer(state["sampler"]["batches"], "<i4").reshape(-1, state["sampler"]["batch_size"])
+    return as_sets(row[row >= 0].tolist() for row in rows)
+
+
+def in_two_processes(module: str, folder: Path, *, timeout: float = 150) -> list[Any]:
+    """What `python -m module folder` left in rank0.json and rank1.json, run by torchrun in two processes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        [*command, module, str(folder)], cwd=ROOT, env=environment, timeout=timeout, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def leave(folder: Path, outcome: Any) -> None:
+    """Leaves what this process saw for the test."""
+    (folder / f"rank{os.environ['RANK']}.json").write_text(json.dumps(outcome))

@@ -1,0 +1,213 @@
+"""The Lightning callback, by real trainers in one process and in two."""
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from tests.integrations._lightning_run import Model, Seen, fit, trainer
+from tests.integrations._runs import DIM, B, N, Pairs, as_sets, flat, in_two_processes, planned_in, replanned, rows_of
+
+import batchcut as bc
+from batchcut.integrations import PlanningCallback
+
+pytestmark = [
+    # Lightning uses a class of torch that torch has deprecated.
+    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen]:
+    """A run of three epochs, with a checkpoint after each step."""
+    folder = tmp_path_factory.mktemp("lightning")
+    return folder, fit(folder=folder, leftover="short")[0]
+
+
+def of_epoch(seen: Seen, epoch: int) -> list[list[int]]:
+    return [index for at, _, index in seen if at == epoch]
+
+
+def test_every_sample_once_an_epoch_in_batches_of_the_plan() -> None:
+    seen, planning = fit(leftover="short", seed=3)
+    assert [flat(of_epoch(seen, epoch)) for epoch in range(3)] == [list(range(N))] * 3
+    assert planning.sampler is not None
+    assert as_sets(of_epoch(seen, 2)) == rows_of(planning.sampler.plan)
+    assert as_sets(of_epoch(seen, 1)) != as_sets(of_epoch(seen, 2))
+    assert [position for _, position, _ in seen] == list(range(7)) * 3
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_bank_holds_the_embeddings_of_each_sample(workers: int) -> None:
+    model, data = Model(lr=0.0), Pairs()
+    planning = PlanningCallback(dim=DIM, batch_size=B, leftover="short")
+    trainer(planning, max_epochs=2).fit(model, planning.loader(data, num_workers=workers))
+    assert planning.bank is not None
+    with torch.no_grad():
+        torch.testing.assert_close(planning.bank.u, model.encoder(data.x))
+        torch.testing.assert_close(planning.bank.v, model.encoder(data.y))
+
+
+@pytest.mark.parametrize("step", [3, 7, 10, 14, 20], ids=["shuffled", "end", "planned", "second end", "last but one"])
+def test_resume_gives_the_same_remaining_batches(whole: tuple[Path, Seen], step: int) -> None:
+    folder, seen = whole
+    assert fit(resume=folder / f"{step}.ckpt", leftover="short")[0] == seen[step:]
+
+
+def test_the_bank_has_changed_since_the_plan_that_is_resumed(whole: tuple[Path, Seen]) -> None:
+    folder, seen = whole
+    callbacks = torch.load(folder / "10.ckpt", weights_only=True)["callbacks"]
+    state = callbacks["PlanningCallback"]
+    assert (state["sampler"]["epoch"], state["sampler"]["position"]) == (1, 3)
+    assert planned_in(state) == as_sets(of_epoch(seen, 1))
+    assert planned_in(state) != replanned(state, leftover="short")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limit_train_batches": 5},
+        {"max_epochs": -1, "max_steps": 18},
+        {"accumulate_grad_batches": 2},
+    ],
+    ids=["fewer batches", "by steps", "accumulated"],
+)
+def test_resume_with_other_ends(tmp_path: Path, options: dict[str, Any]) -> None:
+    seen, _ = fit(folder=tmp_path, options=options)
+    assert len(seen) == {5: 15, None: 18}[options.get("limit_train_batches")]
+    assert fit(resume=tmp_path / "8.ckpt", options=options)[0] == seen[8:]
+
+
+@pytest.mark.slow
+def test_resume_with_workers_that_read_ahead(tmp_path: Path) -> None:
+    seen, _ = fit(folder=tmp_path, workers=2)
+    assert fit(resume=tmp_path / "8.ckpt", workers=2)[0] == seen[8:]
+
+
+def test_resume_from_a_checkpoint_at_the_end_of_an_epoch(tmp_path: Path) -> None:
+    class SaveAtTheEnd(pl.Callback):
+        def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+            trainer.save_checkpoint(tmp_path / f"epoch{trainer.current_epoch}.ckpt")
+
+    model, planning = Model(), PlanningCallback(dim=DIM, batch_size=B, refresh=2)
+    trainer(planning, SaveAtTheEnd(), max_epochs=4).fit(model, planning.loader(Pairs()))
+    again, resumed = Model(), PlanningCallback(dim=DIM, batch_size=B, refresh=2)
+    path = str(tmp_path / "epoch1.ckpt")
+    trainer(resumed, max_epochs=4).fit(again, resumed.loader(Pairs()), ckpt_path=path)
+    assert again.seen == model.seen[12:]
+
+
+def test_a_data_module_may_give_the_loader(tmp_path: Path) -> None:
+    class Data(pl.LightningDataModule):
+        def train_dataloader(self) -> Any:
+            return planning.loader(Pairs())
+
+    def run(**options: Any) -> Seen:
+        model = Model()
+        trainer(planning, folder=tmp_path / "a", max_epochs=2, reload_dataloaders_every_n_epochs=1).fit(
+            model, datamodule=Data(), **options
+        )
+        return model.seen
+
+    planning = PlanningCallback(dim=DIM, batch_size=B)
+    seen = run()
+    assert len(seen) == 12
+    assert planning.sampler is not None
+    assert as_sets(of_epoch(seen, 1)) == rows_of(planning.sampler.plan)
+    (tmp_path / "a").rename(tmp_path / "b")
+    planning = PlanningCallback(dim=DIM, batch_size=B)
+    assert run(ckpt_path=str(tmp_path / "b" / "9.ckpt")) == seen[9:]
+
+
+class _Returns(Model):
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        return self.value(super().training_step(batch, batch_idx))
+
+
+@pytest.mark.parametrize(
+    "value", [lambda out: out["loss"], lambda out: {"loss": out["loss"], "u": out["u"]}], ids=["loss alone", "no v"]
+)
+def test_a_step_must_return_the_embeddings(value: Any) -> None:
+    planning = PlanningCallback(dim=DIM, batch_size=B)
+    text = "the return value of training_step must be a dictionary with 'loss' and the embeddings of the batch"
+    with pytest.raises(ValueError, match=f"{text}, 'u' and 'v'; got a dictionary with .'loss'"):
+        trainer(planning, max_epochs=1).fit(_Returns(value), planning.loader(Pairs()))
+
+
+def test_another_loader_is_refused() -> None:
+    planning = PlanningCallback(dim=DIM, batch_size=B)
+    with pytest.raises(RuntimeError, match=r"trains on another loader: give it planning.loader\(dataset\)"):
+        trainer(planning, max_epochs=1).fit(Model(), torch.utils.data.DataLoader(Pairs(), batch_size=B, num_workers=0))
+
+
+def test_a_loader_without_a_trainer_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"used by a trainer alone: Trainer\(callbacks=\[planning\]\)"):
+        len(PlanningCallback(dim=DIM, batch_size=B).loader(Pairs()))
+
+
+@pytest.mark.parametrize("name", ["batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"])
+def test_options_that_are_the_plans_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be left to the PlanningCallback; got 1"):
+        PlanningCallback(dim=DIM, batch_size=B).loader(Pairs(), **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"dim": 0}, "dim must be at least 1; got 0"),
+        ({"batch_size": 1}, "batch_size must be at least 2; got 1"),
+        ({"mode": "dealt"}, "mode must be 'whole' or 'split'; got 'dealt'"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        PlanningCallback(**{"dim": DIM, "batch_size": B, **settings})
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    return in_two_processes("tests.integrations._lightning_run", tmp_path_factory.mktemp("ddp"))
+
+
+@pytest.mark.parametrize("name", ["whole", "short"])
+def test_in_two_processes_each_rank_gets_other_batches(ranks: list[Any], name: str) -> None:
+    for epoch in range(3):
+        mine, theirs = (of_epoch(rank[name]["seen"], epoch) for rank in ranks)
+        assert len(mine) == len(theirs) > 0
+        together = flat(mine + theirs)
+        assert len(set(together)) == len(together) == (48 if name == "whole" else N)
+
+
+def test_in_two_processes_the_batches_of_both_ranks_are_those_of_the_plan(ranks: list[Any]) -> None:
+    both = [batch for rank in ranks for batch in of_epoch(rank["whole"]["seen"], 2)]
+    assert as_sets(both) == as_sets(ranks[0]["whole"]["plan"])
+
+
+def test_in_two_processes_each_rank_gets_its_part_of_each_batch(ranks: list[Any]) -> None:
+    parts = zip(*(of_epoch(rank["split"]["seen"], 2) for rank in ranks), strict=True)
+    pairs = list(parts)
+    assert {len(part) for pair in pairs for part in pair} == {B // 2}
+    assert as_sets(mine + theirs for mine, theirs in pairs) == as_sets(ranks[0]["split"]["plan"])
+
+
+def test_in_two_processes_resume(ranks: list[Any]) -> None:
+    for rank in ranks:
+        assert rank["resumed"] == rank["whole"]["seen"][4:]
+
+
+def test_in_two_processes_a_sampler_that_was_told_nothing_is_refused(ranks: list[Any]) -> None:
+    for place, rank in enumerate(ranks):
+        assert rank["default"].startswith("TypeError")
+        text = f"sharding must say which of the 2 processes this is, as Sharding(rank={place}, world=2) does; got None"
+        assert rank["left alone"] == f"ValueError: {text}"
+
+
+def test_settings_reach_the_sampler() -> None:
+    _, planning = fit(selector=bc.Shuffle(), seed=5, warmup=0, options={"max_epochs": 1})
+    assert planning.sampler is not None
+    assert (planning.sampler.selector, planning.sampler.seed, planning.sampler.warmup) == (bc.Shuffle(), 5, 0)

@@ -1,0 +1,225 @@
+"""Two real gloo processes: one plan, a joined bank, each sample once, equal counts, and none that waits for ever."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from tests.sampling._helpers import DIM, data_set, filled, flat, pairs
+from torch.multiprocessing.spawn import spawn
+from torch.utils.data import DataLoader
+
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
+from batchcut.selection import BatchPlan, Cut
+
+WORLD, N, B, EPOCHS = 2, 45, 6, 4
+CASES: dict[str, dict[str, Any]] = {
+    f"{mode}, {leftover}": {"mode": mode, "leftover": leftover}
+    for mode in ("whole", "split")
+    for leftover in ("rotate", "short")
+}
+
+
+class Fails:
+    """A selector that cannot plan."""
+
+    def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
+        raise ArithmeticError("no plan today")
+
+
+def _new(bank: EmbeddingBank, sharding: Sharding | None, **settings: Any) -> PlannedBatchSampler:
+    common: dict[str, Any] = {"batch_size": B, "seed": 2, "selector": Cut(threads=1), "sharding": sharding}
+    return PlannedBatchSampler(bank, **(common | settings))
+
+
+def _train(rank: int, *, mode: Any, leftover: str, workers: int = 0) -> dict[str, Any]:
+    """Some epochs, each process recording what it has seen; and once more from the middle of the last."""
+    bank = EmbeddingBank(N, DIM, dtype=torch.float16)
+    sharding = Sharding(rank=rank, world=WORLD, mode=mode)
+    sampler = _new(bank, sharding, leftover=leftover)
+    # Started by spawn, a process would spawn its workers too: four imports of torch an epoch.
+    options: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    loader = DataLoader(data_set(N), batch_sampler=sampler, **options)
+    epochs, lengths, plans = [], [], []
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        lengths.append(len(loader))
+        drawn = []
+        for index, (u, v) in loader:
+            bank.record(index, u, v)
+            drawn.append(index.tolist())
+        epochs.append(drawn)
+        plans.append(None if sampler.plan is None else sampler.plan.batches.tolist())
+    again = _new(EmbeddingBank(N, DIM), sharding, leftover=leftover)
+    again.load_state_dict(sampler.state_dict(position=2))
+    return {"epochs": epochs, "lengths": lengths, "plans": plans, "rest": list(again)}
+
+
+def _join(rank: int, dtype: torch.dtype) -> dict[str, Any]:
+    """Each process records other samples, and one of them both: the newer record wins."""
+    bank = EmbeddingBank(7, DIM, dtype=dtype)
+    u, v = pairs(7, seed=rank)
+    if rank == 0:
+        bank.record(torch.tensor([0, 1, 5]), u[[0, 1, 5]], v[[0, 1, 5]])
+    else:
+        bank.record(torch.tensor([2, 4]), u[[2, 4]], v[[2, 4]])
+        bank.record(torch.tensor([5]), u[[5]], v[[5]])
+    bank.join()
+    bank.join()  # changes nothing
+    return bank.state_dict()
+
+
+def _join_a_file(rank: int, folder: str) -> dict[str, Any]:
+    path = f"{folder}/bank {rank}"
+    bank = EmbeddingBank(4, DIM, path=path)
+    bank.record(torch.tensor([rank]), *(side[[rank]] for side in pairs(4)))
+    bank.join()
+    return EmbeddingBank(4, DIM, path=path).state_dict()
+
+
+def _fail(rank: int) -> str:
+    """The first process cannot plan: both must hear of it."""
+    bank = filled(N)
+    sampler = _new(bank, Sharding(rank=rank, world=WORLD), selector=Fails(), warmup=0)
+    try:
+        list(sampler)
+    except (ArithmeticError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def _wrong(sharding: Sharding | None) -> str:
+    try:
+        list(_new(filled(N), sharding, warmup=0))
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def _process(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    timeout = datetime.timedelta(seconds=120)  # a hang becomes a failure
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD, timeout=timeout)
+    found: dict[str, Any] = {name: _train(rank, **case) for name, case in CASES.items()}
+    found["workers"] = _train(rank, mode="whole", leftover="short", workers=2)
+    found["float32"] = _join(rank, torch.float32)
+    found["float16"] = _join(rank, torch.float16)
+    found["file"] = _join_a_file(rank, folder)
+    found["failure"] = _fail(rank)
+    found["not told"] = _wrong(None)
+    found["other rank"] = _wrong(Sharding(rank=1 - rank, world=WORLD))
+    found["other world"] = _wrong(Sharding(rank=rank, world=3))
+    found["alone"] = list(_new(filled(N), Sharding(), warmup=0))
+    found["after all that"] = _join(rank, torch.float32)["clock"]
+    torch.save(found, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of the two processes found; they are started once for all tests."""
+    folder: Path = tmp_path_factory.mktemp("processes")
+    spawn(_process, args=(str(folder),), nprocs=WORLD)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
+
+
+def alone(*, mode: str, leftover: str) -> list[list[list[int]]]:
+    """The batches of all processes in one process, which sees what both of them see."""
+    bank = EmbeddingBank(N, DIM, dtype=torch.float16)
+    sampler = _new(bank, None, leftover=leftover, multiple_of=WORLD if mode == "whole" else 1)
+    epochs = []
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        epochs.append([list(batch) for batch in sampler])
+        rows = torch.tensor(flat(epochs[-1]))
+        bank.record(rows, *(side[rows] for side in pairs(N)))
+    return epochs
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_sample_once_over_all_processes_and_equal_counts(found: list[dict[str, Any]], name: str) -> None:
+    ranks = [rank[name] for rank in found]
+    for epoch in range(EPOCHS):
+        samples = flat(flat(rank["epochs"][epoch] for rank in ranks))  # type: ignore[arg-type]
+        assert len(set(samples)) == len(samples)
+        if "short" in name:
+            assert sorted(samples) == list(range(N))
+        else:
+            assert len(samples) == (36 if "whole" in name else 42)
+        assert len({len(rank["epochs"][epoch]) for rank in ranks}) == 1
+        assert all(rank["lengths"][epoch] == len(rank["epochs"][epoch]) for rank in ranks)
+    if "rotate" in name:
+        size = B if "whole" in name else B // WORLD
+        assert {len(batch) for rank in ranks for epoch in rank["epochs"] for batch in epoch} == {size}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_union_is_the_plan_of_one_process(found: list[dict[str, Any]], name: str) -> None:
+    whole = CASES[name]["mode"] == "whole"
+    for epoch, expected in enumerate(alone(**CASES[name])):
+        steps = zip(*(rank[name]["epochs"][epoch] for rank in found), strict=True)
+        dealt = [batch for step in steps for batch in (step if whole else [flat(step)])]
+        assert dealt == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_plan_is_at_hand_on_all_processes(found: list[dict[str, Any]], name: str) -> None:
+    first, second = (rank[name]["plans"] for rank in found)
+    assert first == second
+    assert first[0] is None
+    assert len({str(plan) for plan in first}) == EPOCHS
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_process_goes_on_in_the_middle(found: list[dict[str, Any]], name: str) -> None:
+    for rank in found:
+        assert rank[name]["rest"] == rank[name]["epochs"][-1][2:]
+
+
+def test_workers_change_nothing(found: list[dict[str, Any]]) -> None:
+    for rank in found:
+        assert rank["workers"] == rank["whole, short"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
+def test_both_hold_the_newest_record_of_each_sample(found: list[dict[str, Any]], dtype: torch.dtype) -> None:
+    first, second = (rank[str(dtype).removeprefix("torch.")] for rank in found)
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    assert first["recorded_at"].tolist() == [0, 0, 0, -1, 0, 1, -1]
+    assert first["clock"] == 2
+    sides = {name: [side.to(dtype) for side in pairs(7, seed=rank)] for rank, name in enumerate(["zero", "one"])}
+    for place, key in enumerate("uv"):
+        assert torch.equal(first[key][[0, 1]], sides["zero"][place][[0, 1]])
+        assert torch.equal(first[key][[2, 4, 5]], sides["one"][place][[2, 4, 5]])
+        assert not first[key][[3, 6]].any()
+
+
+def test_banks_in_files_are_joined(found: list[dict[str, Any]]) -> None:
+    for rank in found:
+        torch.testing.assert_close(rank["file"]["u"][:2], pairs(4)[0][:2])
+        assert rank["file"]["recorded_at"].tolist() == [0, 0, -1, -1]
+
+
+def test_a_plan_that_fails_fails_on_both(found: list[dict[str, Any]]) -> None:
+    assert found[0]["failure"] == "ArithmeticError: no plan today"
+    assert found[1]["failure"] == "RuntimeError: the first process could not plan: ArithmeticError: no plan today"
+    assert [rank["after all that"] for rank in found] == [2, 2]  # the processes still agree
+
+
+def test_a_sharding_that_is_missing_or_wrong_is_refused(found: list[dict[str, Any]]) -> None:
+    for rank, at in enumerate(found):
+        assert at["not told"] == (
+            f"sharding must say which of the 2 processes this is, as Sharding(rank={rank}, world=2) does; got None"
+        )
+        for name, wrong in {"other rank": (1 - rank, 2), "other world": (rank, 3)}.items():
+            assert at[name].startswith(
+                "sharding must be that of the process group, to plan together; or have together="
+            )
+            assert f"rank={wrong[0]}, world={wrong[1]}" in at[name]
+            assert at[name].endswith(f"in process {rank} of 2")
+
+
+def test_a_process_may_say_that_it_plans_for_itself(found: list[dict[str, Any]]) -> None:
+    assert found[0]["alone"] == found[1]["alone"] == list(_new(filled(N), None, warmup=0))
