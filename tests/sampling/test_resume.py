@@ -223,6 +223,7 @@ def test_a_state_that_is_broken() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict(state | change)
+        assert sampler.state_dict() == state  # as before
     with pytest.raises(ValueError, match=r"^state must be of a PlannedBatchSampler; got no batches, epoch, .*$"):
         sampler.load_state_dict({})
     with pytest.raises(ValueError, match=r"^position must be at most 8; got 9$"):

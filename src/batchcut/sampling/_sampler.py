@@ -165,11 +165,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
     def __len__(self) -> int:
         """How many batches this process gets in a whole pass of this epoch."""
-        made = self._made_for(self.epoch)
-        if made is not None:
-            return self._count(len(made.batches), planned=made.planned)
-        planned = self._warm(self.epoch) and self.bank.clock > 0
-        return self._count(self._planner.count(planned=planned), planned=planned)
+        return self._length(self.epoch, self._made_for(self.epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
         # Which epoch and where in it is settled here and not at the first batch: a StatefulDataLoader that goes on from
@@ -192,7 +188,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
         over = self._over if self._pass is None else self._pass.over
         return self._identity() | {
             "epoch": self.epoch,
-            "position": drawn if position is None else self._checked_position("position", position),
+            "position": drawn
+            if position is None
+            else check_integer("position", position, at_least=0, at_most=len(self)),
             "over": over and position is None,
             "made_in": None if made is None else made.epoch,
             # Shuffled batches follow from the epoch that they were made in.
@@ -206,15 +204,16 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """
         self._check_identity(state)
         epoch = check_integer("state['epoch']", state["epoch"], at_least=0)
-        asked, made = self.epoch, self._made_of(state)
+        made = self._made_of(state)
+        length = self._length(epoch, made if made is not None and self._serves(made, epoch) else None)
+        position = check_integer("state['position']", state["position"], at_least=0, at_most=length)
         self._made = made
-        self._go_to(epoch, 0)
-        position = self._checked_position("state['position']", state["position"])
-        if self._set_by_caller and asked > epoch and position == len(self):
-            # A StatefulDataLoader loads a state when a pass begins, after `set_epoch`.
-            self._go_to(asked, 0)
+        if self._set_by_caller and self.epoch > epoch and position == length:
+            # A StatefulDataLoader loads a state when a pass begins, after `set_epoch`: what that said stands.
+            self._go_to(self.epoch, 0)
         else:
-            self._start, self._over = position, bool(state["over"])
+            self._go_to(epoch, position)
+            self._over = bool(state["over"])
 
     def _go_to(self, epoch: int, start: int) -> None:
         self.epoch, self._start, self._over, self._pass = epoch, start, False, None
@@ -231,11 +230,18 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
     def _made_for(self, epoch: int) -> Made | None:
         """The batches that were made, if they serve this epoch."""
-        made = self._made
-        if made is None or made.epoch > epoch:
-            return None
+        return self._made if self._made is not None and self._serves(self._made, epoch) else None
+
+    def _serves(self, made: Made, epoch: int) -> bool:
         lasts = self.refresh if made.planned and self._warm(epoch) else 1
-        return made if epoch < made.epoch + lasts else None
+        return made.epoch <= epoch < made.epoch + lasts
+
+    def _length(self, epoch: int, made: Made | None) -> int:
+        """How many batches this process gets in an epoch, whose batches are made or not yet."""
+        if made is not None:
+            return self._count(len(made.batches), planned=made.planned)
+        planned = self._warm(epoch) and self.bank.clock > 0
+        return self._count(self._planner.count(planned=planned), planned=planned)
 
     def _batches_of(self, epoch: int) -> list[Batch]:
         """The batches of this process, in the order of an epoch; a short one stays last."""
@@ -287,9 +293,6 @@ class PlannedBatchSampler(Sampler[list[int]]):
         except ValueError as error:
             rule = f"be 'rotate' where {len(self.bank)} samples cannot be shared in batches of up to {size}"
             raise invalid("leftover", rule, f"'short' ({error})") from error
-
-    def _checked_position(self, name: str, position: object) -> int:
-        return check_integer(name, position, at_least=0, at_most=len(self))
 
     def _identity(self) -> dict[str, Any]:
         """What must agree for a state to fit. Not the rank: the state of one process is that of all."""
