@@ -1,5 +1,6 @@
 """Every loss of pairs refuses the same bad input in the same words."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -121,7 +122,8 @@ def test_bad_temperature_tensors(loss: Loss) -> None:
 @pytest.mark.parametrize("size", [1e-30, 1e30])
 def test_lengths_that_leave_float32_are_no_error(size: float) -> None:
     """The square of 1e-30 is 0 in float32, that of 1e30 infinite; the rows are neither."""
-    contrastive_loss(torch.full((2000, 2), size), torch.ones(2000, 2) / size)
+    loss = contrastive_loss(torch.full((2000, 2), size), torch.ones(2000, 2) / size)
+    assert loss.item() == pytest.approx(2 * math.log(2000))
 
 
 def test_the_named_row_is_the_first_bad_one() -> None:
