@@ -44,6 +44,7 @@ format: $(STAMP) ## Rewrite the code in the project's style
 bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/full_batch.py
 	$(BIN)/python benchmarks/descent.py
+	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/selection.py
 
 clean: ## Remove the virtual environment and caches

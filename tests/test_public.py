@@ -27,6 +27,7 @@ PUBLIC = {
     "full_batch_loss",
     "gather",
     "gathered_contrastive_loss",
+    "integrations",
     "losses",
     "minibatch_loss",
     "nt_xent",

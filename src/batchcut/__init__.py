@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import integrations as integrations
     from . import losses as losses
     from . import sampling as sampling
     from . import selection as selection
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"losses", "sampling", "selection", "theory"})
+_SUBPACKAGES = frozenset({"integrations", "losses", "sampling", "selection", "theory"})
 _HOME_OF = {
     "BatchPlan": "selection",
     "Cut": "selection",
