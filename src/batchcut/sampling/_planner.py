@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import invalid, wrong_type
-from batchcut.selection import BatchPlan, Selector, batch_count, random_partition, used_samples
-from batchcut.selection._partition import exchange_samples, is_partition
+from batchcut.selection import (
+    BatchPlan,
+    Selector,
+    batch_count,
+    exchange_samples,
+    is_partition,
+    random_partition,
+    used_samples,
+)
 
 from ._bank import EmbeddingBank
 from ._processes import many_processes

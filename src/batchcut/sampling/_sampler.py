@@ -8,8 +8,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from batchcut._errors import check_integer, invalid, wrong_type
-from batchcut.selection import BatchPlan, Cut, Selector
-from batchcut.selection._partition import group_codes
+from batchcut.selection import BatchPlan, Cut, Selector, group_codes
 
 from ._bank import EmbeddingBank
 from ._planner import Indices, Made, Planner, record_of

@@ -5,8 +5,11 @@ u, v (N, d) of N positive pairs; it returns a `BatchPlan`. All selectors are int
 """
 
 from ._cut import Cut as Cut
+from ._inputs import group_codes as group_codes
 from ._ordered import Ordered as Ordered
 from ._partition import batch_count as batch_count
+from ._partition import exchange_samples as exchange_samples
+from ._partition import is_partition as is_partition
 from ._partition import random_partition as random_partition
 from ._partition import used_samples as used_samples
 from ._plan import BatchPlan as BatchPlan
