@@ -1,27 +1,19 @@
-"""The command line: parse, call, print."""
+"""`batchcut theory`: the paper's claims, tried."""
 
-import importlib.metadata
-import io
 import json
-import os
-import platform
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-import batchcut
+from ._console import console, counting_progress
+from ._exit import CHECK_FAILED, DONE
 
 if TYPE_CHECKING:
     from batchcut.theory import Check
-
-DONE, CHECK_FAILED, WRONG_USE, INTERRUPTED, OUTPUT_CLOSED = 0, 1, 2, 130, 141
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +45,7 @@ class Theory:
 
         total = len(checks(self.label))
         outcomes = []
-        with _progress(hidden=self.quiet or self.json) as progress:
+        with counting_progress(hidden=self.quiet or self.json) as progress:
             task = progress.add_task("trying the claims", total=total)
             for outcome in run_checks(self.label):
                 outcomes.append(outcome)
@@ -66,60 +58,6 @@ class Theory:
         return DONE if right else CHECK_FAILED
 
 
-VERBS: dict[str, Callable[..., Theory]] = {"theory": Theory}
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs `batchcut` with the given arguments, those of the process if left out, and exits."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that has no ρ gets a question mark, not an error.
-        sys.stdout.reconfigure(errors="replace")
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
-    if words == ["--version"]:
-        print(_versions())
-        sys.exit(DONE)
-    verb = tyro.extras.subcommand_cli_from_dict(
-        VERBS,
-        prog="batchcut",
-        description="Picks the mini-batches that teach a contrastive model most. "
-        "`--version` prints the versions that matter; `--debug` shows the traceback of an error.",
-        args=words or ["--help"],
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
-    try:
-        sys.exit(verb.run())
-    except BrokenPipeError:
-        # Whoever read the output has had enough. What is left in the buffer must go somewhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(OUTPUT_CLOSED)
-    except KeyboardInterrupt:
-        print("\nbatchcut: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except (OSError, TypeError, ValueError) as error:
-        if debug:
-            raise
-        print(f"batchcut: {error}", file=sys.stderr)
-        sys.exit(WRONG_USE)
-
-
-def _versions() -> str:
-    others = " ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "numpy", "scipy", "numba"))
-    return f"batchcut {batchcut.__version__} (Python {platform.python_version()}, {others})"
-
-
-def _progress(*, hidden: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leaves it to `main`: Rich itself would exit with the code of a failed check."""
-        raise BrokenPipeError
-
-
 def _as_json(outcome: "Check") -> dict[str, object]:
     return asdict(outcome) | {
         "margin": outcome.margin,
@@ -130,8 +68,7 @@ def _as_json(outcome: "Check") -> dict[str, object]:
 
 
 def _print_outcomes(outcomes: "Sequence[Check]", *, in_detail: bool) -> None:
-    # Where the output is no terminal there is no width to fit into.
-    console = _Console(width=None if sys.stdout.isatty() else 200)
+    output = console()
     table = Table(title="The paper's claims, tried", title_justify="left")
     table.add_column("claim", ratio=1)
     for name in ("measured", "claimed", "margin"):
@@ -142,11 +79,11 @@ def _print_outcomes(outcomes: "Sequence[Check]", *, in_detail: bool) -> None:
         table.add_row(Text(label, style="bold"))
         for outcome in (outcome for outcome in outcomes if outcome.label == label):
             _add_outcome(table, outcome, in_detail=in_detail)
-    console.print(table)
+    output.print(table)
     held = sum(outcome.holds for outcome in outcomes)
     known = sum(outcome.erratum is not None for outcome in outcomes)
     unexpected = sum(not outcome.as_expected for outcome in outcomes)
-    console.print(
+    output.print(
         f"{len(outcomes)} tried: {held} hold, {known} fail as known mistakes of the paper (number in docs/errata.md), "
         f"{unexpected} came out other than expected."
     )
@@ -166,7 +103,3 @@ def _add_outcome(table: Table, outcome: "Check", *, in_detail: bool) -> None:
     if in_detail:
         for setting, result in outcome.detail:
             table.add_row(Text(f"  {setting}: {result}" if result else f"  {setting}", style="dim"))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,23 @@
+"""Where results and progress are printed: results to the output, progress to the error stream."""
+
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves it to `main`: Rich itself would exit with the code of a failed check."""
+        raise BrokenPipeError
+
+
+def console() -> Console:
+    """For results. Where the output is no terminal there is no width to fit into."""
+    return _Console(width=None if sys.stdout.isatty() else 200)
+
+
+def counting_progress(*, hidden: bool) -> Progress:
+    """A bar that counts steps; it goes away when the work is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
