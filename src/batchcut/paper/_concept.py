@@ -8,7 +8,7 @@ import torch
 from batchcut.theory import all_batches, asymmetry, full_batch, minimise, over_batches
 
 from ._item import Data, Finding, Item, Progress, Settings, Verdict
-from ._style import BLUE, GREEN, ORANGE, PURPLE, faint, ink
+from ._style import BLUE, GREEN, ORANGE, PURPLE, faint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,31 +95,33 @@ def draw(data: Data) -> "Figure":
 
 def _draw_sphere(axes: Any) -> None:
     turn = torch.linspace(0, 2 * torch.pi, 100)
-    for tilt in (0.0, torch.pi / 3, -torch.pi / 3):
-        ring = torch.stack([turn.cos(), turn.sin() * torch.tensor(tilt).cos(), turn.sin() * torch.tensor(tilt).sin()])
-        axes.plot(*ring.tolist(), color=faint(), linewidth=0.5, alpha=0.6, zorder=0)
-    axes.set(xlim=(-0.85, 0.85), ylim=(-0.85, 0.85), zlim=(-0.85, 0.85))
-    axes.set_box_aspect((1, 1, 1))
+    cosine, sine, zero = turn.cos().tolist(), turn.sin().tolist(), torch.zeros(100).tolist()
+    for ring in ((cosine, sine, zero), (cosine, zero, sine), (zero, cosine, sine)):
+        axes.plot(*ring, color=faint(), linewidth=0.5, alpha=0.7, zorder=0)
+    axes.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
+    axes.set_box_aspect((1, 1, 1), zoom=1.5)
     axes.set_axis_off()
-    axes.view_init(elev=18, azim=35)
+    axes.view_init(elev=14, azim=25)
 
 
 def _draw_samples(axes: Any, geometry: Data) -> None:
     u, v = _turned(torch.tensor(geometry["u"]), torch.tensor(geometry["v"]))
     for batch in geometry["batches"]:
         for i, j in combinations(batch, 2):
-            axes.plot(*zip(u[i], u[j], strict=True), color=ink(), linewidth=1.0, zorder=1)
+            axes.plot(*zip(u[i], u[j], strict=True), color=faint(), linewidth=5, alpha=0.55, zorder=1)
     for sample, colour in enumerate(COLOURS):
-        axes.plot([0, u[sample][0]], [0, u[sample][1]], [0, u[sample][2]], color=colour, linewidth=1.5, zorder=2)
-        axes.plot(*([x] for x in u[sample]), "s", color=colour, markersize=15, zorder=3)
-        axes.plot(*([x] for x in v[sample]), "o", color="white", markeredgecolor=colour, markersize=11, zorder=4)
+        axes.plot(*zip((0, 0, 0), u[sample], strict=True), color=colour, linewidth=1.5, zorder=2)
+        axes.plot(*([x] for x in u[sample]), "s", color=colour, markersize=16, zorder=3)
+        axes.plot(*([x] for x in v[sample]), "o", color="white", markeredgecolor=colour, markersize=12, zorder=4)
         axes.text(*v[sample], str(sample + 1), color="#1b1b1b", ha="center", va="center", fontsize=9, zorder=5)
 
 
 def _turned(u: torch.Tensor, v: torch.Tensor) -> tuple[list[list[float]], list[list[float]]]:
-    """Turned as a whole so that sample 1 points upwards and sample 2 lies in a fixed plane: optima look alike."""
-    axes, _ = torch.linalg.qr(torch.stack([u[0], u[1] + 1e-3 * u[2], u[2] + 1e-3 * u[3]]).T)
-    axes = axes * torch.sign((u[0] @ axes)[0])
+    """Turned or mirrored as a whole, so that sample 1 is at the top, 2 in a fixed plane, 3 on a fixed side of it."""
+    # Where samples are opposite, a trace of the next one says which plane to take.
+    anchors = torch.stack([u[0], u[1] + 1e-6 * u[2], u[2]]).T
+    axes, upper = torch.linalg.qr(anchors)
+    axes = axes * upper.diagonal().sign()
     order = axes[:, [1, 2, 0]]
     return (u @ order).tolist(), (v @ order).tolist()
 

@@ -137,14 +137,7 @@ def draw(data: Data) -> "Figure":
         axes.plot(data["angles"], data[name], color=colour)
         lowest = min(data[name])
         axes.plot(data["lowest_at"][name], lowest, "o", color=ink(), markersize=6)
-        axes.annotate(
-            f"lowest at θ = {data['lowest_at'][name]:.4f}",
-            (data["lowest_at"][name], lowest),
-            textcoords="offset points",
-            xytext=(0, 12),
-            ha="center",
-        )
-        axes.set_title(titles[name], loc="left", color=colour)
+        axes.set_title(f"{titles[name]}, lowest at θ = {data['lowest_at'][name]:.4f}", loc="left")
         axes.set_ylabel("loss")
     top.tick_params(labelbottom=False)
     bottom.set_xlabel("angle θ of u₁")
@@ -166,7 +159,7 @@ def _draw_points(axes: "Axes", found: Data, colour: str) -> None:
             axes.text(1.28 * x, 1.28 * y, f"×{count}", ha="center", va="center", fontsize=9)
     axes.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal")
     axes.axis("off")
-    axes.set_title(f"its lowest point: {found['name']}", color=colour)
+    axes.set_title(f"lowest of all: {found['name']}")
 
 
 def describe(data: Data) -> str:

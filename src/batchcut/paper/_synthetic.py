@@ -127,10 +127,23 @@ def chosen_batches(method: str, n: int, seed: int) -> Loss:
     return loss
 
 
-def distance_curve(
-    method: str, n: int, d: int, *, normalise: Normalise, seed: int, steps: int, every: int
-) -> list[float]:
-    """The distance to the optimum at the steps 0, `every`, ..., `steps`."""
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How one descent on chosen batches went.
+
+    Attributes:
+        distances: to the optimum, on the way and at the end.
+        closest: the largest inner product u_i · v_j of different samples at the end; near 1, two have run together.
+        aligned: the smallest inner product u_i · v_i at the end; far from 1, a pair has not come together.
+    """
+
+    distances: list[float]
+    closest: float
+    aligned: float
+
+
+def descend_by(method: str, n: int, d: int, *, normalise: Normalise, seed: int, steps: int, every: int) -> Course:
+    """One batch a step, chosen by the method; distances at the steps 0, `every`, ..., `steps`."""
     distances: list[float] = []
 
     def observe(step: int, u: Tensor, v: Tensor) -> None:
@@ -138,32 +151,30 @@ def distance_curve(
             distances.append(distance_to_optimum(u, v))
 
     u, v = random_embeddings(n, d, seed=seed)
-    end = descend(
-        chosen_batches(method, n, seed),
-        u,
-        v,
-        learning_rate=LEARNING_RATE,
-        steps=steps,
-        normalise=normalise,
-        observe=observe,
+    loss = chosen_batches(method, n, seed)
+    end = descend(loss, u, v, learning_rate=LEARNING_RATE, steps=steps, normalise=normalise, observe=observe)
+    products = end.u @ end.v.T
+    different = ~torch.eye(n, dtype=torch.bool)
+    return Course(
+        distances=[round(value, 6) for value in (*distances, distance_to_optimum(end.u, end.v))],
+        closest=round(float(products[different].max()), 6),
+        aligned=round(float(products.diagonal().min()), 6),
     )
-    return [*distances, distance_to_optimum(end.u, end.v)]
 
 
-def distance_curves(
+def courses(
     n: int, d: int, *, seeds: Sequence[int], steps: int, every: int, progress: Progress
-) -> dict[str, dict[str, list[list[float]]]]:
-    """For each way of normalising and each method, one curve per seed."""
+) -> dict[str, dict[str, list[Course]]]:
+    """For each way of normalising and each method, one course per seed."""
     total, done = len(NORMALISE) * len(METHODS) * len(seeds), 0
-    curves: dict[str, dict[str, list[list[float]]]] = {}
+    found: dict[str, dict[str, list[Course]]] = {}
     with one_thread():
         for normalise in NORMALISE:
-            curves[normalise] = {}
+            found[normalise] = {method: [] for method in METHODS}
             for method in METHODS:
-                rows = []
                 for seed in seeds:
-                    rows.append(distance_curve(method, n, d, normalise=normalise, seed=seed, steps=steps, every=every))
+                    course = descend_by(method, n, d, normalise=normalise, seed=seed, steps=steps, every=every)
+                    found[normalise][method].append(course)
                     done += 1
                     progress(done / total)
-                curves[normalise][method] = [[round(value, 6) for value in row] for row in rows]
-    return curves
+    return found

@@ -100,7 +100,7 @@ def judge(data: Data) -> Verdict:
                 paper=f"d = {row['d']}: all C(8, 2) batches lead to the optimum of the full batch",
                 here=(
                     f"full batch: {full['name']}; all batches: {pairs['name']}; under the best relabelling their inner "
-                    f"products are at distance {distance:.1e}, and the full batch's optimum is {excess:.1e} above the "
+                    f"products are at distance {distance:.1e}, and the full batch's optimum is {max(excess, 0):.1e} above the "
                     "lowest mean over all batches"
                 ),
                 agrees=distance < SAME_GRAM and abs(excess) < SAME_LOSS,
