@@ -1,7 +1,7 @@
 """Small items for the tests of the frame: quick, and with a verdict that depends on the data."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchcut.paper import Finding, Item, Settings, Table, Verdict
 from batchcut.paper._item import Data, Progress
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def judge(data: Data) -> Verdict:
-    return Verdict(findings=(Finding(paper="1", here=str(data["value"]), agrees=data["value"] == 1, why="it is not 1"),))
+    return Verdict(
+        findings=(Finding(paper="1", here=str(data["value"]), agrees=data["value"] == 1, why="it is not 1"),)
+    )
 
 
 def draw(data: Data) -> "Figure":
@@ -38,7 +40,7 @@ class Counter:
         return {"value": self.value, "seed": settings.seed}
 
 
-def item(run: Counter, label: str = "fig:small", **changes: object) -> Item:
+def item(run: Counter, label: str = "fig:small", **changes: Any) -> Item:
     return Item(
         label=label,
         title="Small & <quick>",
@@ -49,5 +51,5 @@ def item(run: Counter, label: str = "fig:small", **changes: object) -> Item:
         describe=lambda data: f'a line to "{data["value"]}"',
         caption=lambda data: "Made up.",
         tables=lambda data: (Table(heading="Values", columns=("x",), rows=((str(data["value"]),),)),),
-        **changes,  # type: ignore[arg-type]
+        **changes,
     )

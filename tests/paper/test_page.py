@@ -3,10 +3,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.paper._items import Counter, item
 
 from batchcut.paper import Settings, finished, page, run_items, write_page
-
-from tests.paper._items import Counter, item
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.paper._items import Counter, item
 
 from batchcut.paper import Settings, choose, run_items
 from batchcut.paper._store import PICTURES, RESULT, VERDICT, load
-
-from tests.paper._items import Counter, item
 
 QUICK = Settings(scale="quick")
 
@@ -48,7 +48,7 @@ def test_same_settings_are_not_run_again(tmp_path: Path) -> None:
         (Settings(scale="quick", cifar=Path("images")), {"needs_images": True}),
     ],
 )
-def test_other_settings_run_again(tmp_path: Path, settings: Settings, changes: dict[str, object]) -> None:
+def test_other_settings_run_again(tmp_path: Path, settings: Settings, changes: dict[str, Any]) -> None:
     run = Counter()
     list(run_items([item(run)], QUICK, out=tmp_path))
     list(run_items([item(run, **changes)], settings, out=tmp_path))
@@ -126,7 +126,9 @@ def test_numbers_that_json_does_not_have_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(ValueError, match=r"out must be a folder, or a path where one can be made; got the file .*taken"):
+    with pytest.raises(
+        ValueError, match=r"out must be a folder, or a path where one can be made; got the file .*taken"
+    ):
         list(run_items([item(Counter())], QUICK, out=tmp_path / "taken"))
 
 
@@ -143,7 +145,9 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.
 
 def test_progress_goes_from_0_to_1(tmp_path: Path) -> None:
     seen: list[tuple[str, float]] = []
-    list(run_items([item(Counter())], QUICK, out=tmp_path, report=lambda which, share: seen.append((which.label, share))))
+    list(
+        run_items([item(Counter())], QUICK, out=tmp_path, report=lambda which, share: seen.append((which.label, share)))
+    )
     assert seen == [("fig:small", 0.0), ("fig:small", 0.5), ("fig:small", 1.0)]
 
 
@@ -181,7 +185,9 @@ def test_choose_keeps_the_papers_order() -> None:
 
 
 def test_choose_refuses_unknown_labels_and_none() -> None:
-    with pytest.raises(ValueError, match=r"name must be 'all' or one of fig:ful_mini_loss_compare.*; got 'fig:nonsense'"):
+    with pytest.raises(
+        ValueError, match=r"name must be 'all' or one of fig:ful_mini_loss_compare.*; got 'fig:nonsense'"
+    ):
         choose(["theory", "fig:nonsense"])
     with pytest.raises(ValueError, match="names must be 'all' or some of"):
         choose([])

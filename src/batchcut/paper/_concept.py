@@ -1,5 +1,6 @@
 """`fig:concept`: the optimum of four pairs in space for the full batch, for all pairs, and for some of them."""
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
 
 def run(settings: Settings, progress: Progress) -> Data:
     """Minimises the three losses."""
-    choices = {
+    choices: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor], list[tuple[int, ...]]]] = {
         "full": ("full batch, B = 4", full_batch(), [tuple(range(N))]),
         "all": ("all 6 batches of B = 2", over_batches(all_batches(N, 2)), all_batches(N, 2)),
         "some": ("2 of the 6 batches", over_batches(SOME), list(SOME)),
@@ -139,7 +140,8 @@ def caption(data: Data) -> str:
     """How the data were made."""
     named = ", ".join("{" + ", ".join(str(i + 1) for i in batch) + "}" for batch in data["some"]["batches"])
     return (
-        f"N = {N}, d = {D}, τ = 1: the lowest points that a search found, u (squares) and v (circles) free. A line joins "
+        f"N = {N}, d = {D}, τ = 1: the lowest points that a search found, u (squares) and v (circles) free. A line "
+        "joins "
         f"samples that share a batch; at the right the batches are {named}, a partition. How its two parts lie to each "
         "other does not change the loss there, so that it is left to chance."
     )

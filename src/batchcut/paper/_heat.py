@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-def heat_map(axes: "Axes", matrix: Sequence[Sequence[float]], title: str, *, name_rows: bool, name_columns: bool) -> "AxesImage":
+def heat_map(
+    axes: "Axes", matrix: Sequence[Sequence[float]], title: str, *, name_rows: bool, name_columns: bool
+) -> "AxesImage":
     """Draws inner products u_i · v_j, from -1 to 1."""
     n = len(matrix)
     image = axes.imshow(matrix, vmin=-1, vmax=1, cmap=DIVERGING)

@@ -55,13 +55,14 @@ def run_items(
     *,
     out: Path,
     force: bool = False,
-    report: Report = lambda item, share: None,
+    report: Report | None = None,
 ) -> Iterator[Outcome]:
     """Runs items and writes each into the folder `out` as soon as it is done.
 
     An item that is there with the same settings, version and revision is not run again, unless `force`.
     """
     folder = open_folder(out)
+    report = report or _silent
     for item in items:
         report(item, 0.0)
         stored = None if force else load(folder, item)
@@ -69,6 +70,10 @@ def run_items(
             yield _outcome(item, stored, reused=True)
             continue
         yield _outcome(item, _compute(item, settings, folder, report), reused=False)
+
+
+def _silent(item: Item, share: float) -> None:
+    del item, share
 
 
 def _compute(item: Item, settings: Settings, folder: Path, report: Report) -> Stored:
@@ -90,9 +95,7 @@ def finished(folder: Path) -> list[Outcome]:
 
     found = ((item, load(folder, item)) for item in ITEMS)
     return [
-        _outcome(item, stored, reused=True)
-        for item, stored in found
-        if stored is not None and is_current(item, stored)
+        _outcome(item, stored, reused=True) for item, stored in found if stored is not None and is_current(item, stored)
     ]
 
 

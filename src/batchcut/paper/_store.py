@@ -85,13 +85,13 @@ def save(folder: Path, item: Item, stored: Stored, verdict: Verdict, pictures: M
     for name, content in pictures.items():
         write(home / name, content)
     write(home / VERDICT, f"{item.label}: {verdict.line}\n".encode())
-    content = {
+    result = {
         "identity": dict(stored.identity),
         "seconds": round(stored.seconds, 2),
         "verdict": {"word": verdict.word, "findings": [asdict(finding) for finding in verdict.findings]},
         "data": stored.data,
     }
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     write(home / RESULT, text.encode())
 
 

@@ -67,7 +67,8 @@ def style(*, dark: bool = False) -> Iterator[None]:
         ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color"), front
     )
     backs = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), back)
-    with mpl.rc_context({**_COMMON, **colours, **backs}):
+    settings: dict[Any, Any] = {**_COMMON, **colours, **backs}
+    with mpl.rc_context(settings):
         yield
 
 

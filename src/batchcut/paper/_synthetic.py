@@ -60,7 +60,7 @@ def losses_to_compare(n: int) -> dict[str, Loss]:
     }
 
 
-class _AtRest(Exception):
+class _AtRest(Exception):  # noqa: N818 - nothing went wrong
     """Ends a descent from within: `descend` itself goes on for a given number of steps."""
 
     def __init__(self, end: End) -> None:
@@ -87,9 +87,7 @@ def descend_to_rest(
         before = now
 
     try:
-        end = descend(
-            loss, u, v, learning_rate=LEARNING_RATE, steps=most_steps, normalise=normalise, observe=observe
-        )
+        end = descend(loss, u, v, learning_rate=LEARNING_RATE, steps=most_steps, normalise=normalise, observe=observe)
     except _AtRest as rest:
         return rest.end
     return End(u=end.u, v=end.v, steps=most_steps, distance=distance(end.u, end.v))

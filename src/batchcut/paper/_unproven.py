@@ -55,9 +55,7 @@ def _row(d: int, starts: int, steps: int, seed: int) -> dict[str, Any]:
         descents = {}
         for name in ("full", "all"):
             u, v = random_embeddings(N, d, seed=seed)
-            end = descend_to_rest(
-                losses[name], u, v, normalise="each step", most_steps=steps, optimum_known=False
-            )
+            end = descend_to_rest(losses[name], u, v, normalise="each step", most_steps=steps, optimum_known=False)
             descents[name] = (end.u @ end.v.T).numpy()
     grams = {name: (found.u @ found.v.T).numpy() for name, found in minima.items()}
     columns: dict[str, Any] = {}
@@ -100,12 +98,14 @@ def judge(data: Data) -> Verdict:
                 paper=f"d = {row['d']}: all C(8, 2) batches lead to the optimum of the full batch",
                 here=(
                     f"full batch: {full['name']}; all batches: {pairs['name']}; under the best relabelling their inner "
-                    f"products are at distance {distance:.1e}, and the full batch's optimum is {max(excess, 0):.1e} above the "
+                    f"products are at distance {distance:.1e}, and the full batch's optimum is {max(excess, 0):.1e} "
+                    "above the "
                     "lowest mean over all batches"
                 ),
                 agrees=distance < SAME_GRAM and abs(excess) < SAME_LOSS,
                 why=(
-                    f"the two optima differ, but the losses by so little that {data['descent_steps']:,} steps of descent "
+                    f"the two optima differ, but the losses by so little that {data['descent_steps']:,} steps of "
+                    "descent "
                     f"do not tell (distance {row['descent_distance']:.2f} between their ends; the lowest curvature at "
                     f"the optimum of all batches is {pairs['curvature']:.0e})"
                 ),
@@ -151,8 +151,10 @@ def describe(data: Data) -> str:
 def caption(data: Data) -> str:
     """How the data were made."""
     return (
-        f"N = 8, B = 2, τ = 1: the lowest points that {data['starts']} random starts found, polished by Newton's method, "
-        "so that it does not matter here where vectors are normalised. Samples are relabelled so that each matrix is as "
+        f"N = 8, B = 2, τ = 1: the lowest points that {data['starts']} random starts found, polished by Newton's "
+        "method, "
+        "so that it does not matter here where vectors are normalised. Samples are relabelled so that each matrix is "
+        "as "
         "near as possible to that of the full batch (all 8! orders tried). The subset is a fixed partition."
     )
 
