@@ -34,7 +34,7 @@ COLUMNS = {"full": "full batch", "all": "all C(8, 2)", "sub": "subset"}
 
 def run(settings: Settings, progress: Progress) -> Data:
     """The lowest points found of the three losses; the paper's descent beside them."""
-    starts, steps = (16, 500) if settings.quick else (100, 8000)
+    starts, steps = (8, 500) if settings.quick else (100, 8000)
     rows = []
     for place, d in enumerate(DIMENSIONS):
         rows.append(_row(d, starts, steps, settings.seed))
