@@ -11,7 +11,7 @@ from batchcut.data._download import checksum, fetch
 from batchcut.data._official import Source
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from tests.data.conftest import Server
 
 CONTENT = bytes(range(256)) * 20_000  # 5 MB: several blocks
 

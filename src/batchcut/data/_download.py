@@ -62,16 +62,17 @@ def checksum(path: Path, algorithm: str) -> str:
 
 def _complete(source: Source, file: IO[bytes], progress: Transfer, wait: float) -> None:
     """Tries each address in turn, some times over, until the file has its full size."""
+    if file.seek(0, 2) == source.size:
+        return
     failures: list[str] = []
     addresses = list(source.addresses)
     for attempt in range(_TRIES):
         if attempt and addresses:
             time.sleep(wait * 2 ** (attempt - 1))
         for address in tuple(addresses):
-            if file.seek(0, 2) == source.size:
-                return
             try:
                 _read_on(source, address, file, progress)
+                return
             except urllib.error.HTTPError as error:
                 failures.append(f"{address}: {error.code} {error.reason}")
                 if error.code == _NOT_SATISFIABLE:
@@ -83,9 +84,8 @@ def _complete(source: Source, file: IO[bytes], progress: Transfer, wait: float) 
                 if getattr(error, "errno", None) == errno.ENOSPC:  # a full disk is not the server's fault
                     raise
                 failures.append(f"{address}: {getattr(error, 'reason', None) or error}")
-    if file.seek(0, 2) != source.size:
-        have = f"{file.tell():,} of {source.size:,} bytes are there, and the next call goes on from them"
-        raise ConnectionError(f"{source.name} could not be fetched ({'; '.join(dict.fromkeys(failures))}); {have}")
+    have = f"{file.seek(0, 2):,} of {source.size:,} bytes are there, and the next call goes on from them"
+    raise ConnectionError(f"{source.name} could not be fetched ({'; '.join(dict.fromkeys(failures))}); {have}")
 
 
 def _read_on(source: Source, address: str, file: IO[bytes], progress: Transfer) -> None:
