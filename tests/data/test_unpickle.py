@@ -12,7 +12,7 @@ RECORD = {
     "labels": [3, 1],
     "names": ["a", "b"],
     "raw": b"\x00\xff",
-    "nested": ({"x": [np.float32([1.5, -2])]}, None, True, 2.5),
+    "nested": ({"x": [np.array([1.5, -2], np.float32)]}, None, True, 2.5),
     "turned": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
 }
 

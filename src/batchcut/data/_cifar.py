@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ._files import existing
-from ._records import Images, Split
+from ._obtain import existing
+from ._records import Bytes, Images, Ints, Split
 from ._unpickle import load_pickle
 
 _SHAPE = (3, 32, 32)
@@ -30,7 +30,7 @@ def _images(name: str, files: list[Path], label_key: str, classes: int) -> Image
     return Images(name, pixels, np.concatenate([labels for _, labels in parts]))
 
 
-def _read(path: Path, label_key: str, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def _read(path: Path, label_key: str, classes: int) -> tuple[Bytes, Ints]:
     content = load_pickle(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a dictionary; got {type(content).__name__}")
@@ -44,7 +44,7 @@ def _read(path: Path, label_key: str, classes: int) -> tuple[np.ndarray, np.ndar
     if not (isinstance(labels, list) and len(labels) == len(data) and all(isinstance(x, int) for x in labels)):
         raise ValueError(f"{path} must hold {label_key!r} as one integer for each image; got {_described(labels)}")
     numbers = np.array(labels, np.int64)
-    if len(numbers) and not (0 <= numbers.min() and numbers.max() < classes):
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= classes):
         raise ValueError(f"{path} must hold {label_key!r} from 0 to {classes - 1}; got {numbers.min()}…{numbers.max()}")
     return data.reshape(-1, *_SHAPE), numbers
 

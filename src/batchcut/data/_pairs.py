@@ -1,15 +1,17 @@
 """`pairs:FILE`: two aligned arrays of features, memory-mapped where the format allows it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._files import existing
 from ._npy import open_npy, open_npz
+from ._obtain import existing
+from ._parquet import open_parquet
 from ._records import Pairs, Split
+from ._safetensors import open_safetensors
 from ._split import split_pairs
 
 _PARTS = ("train_u", "train_v", "test_u", "test_v")
@@ -17,6 +19,12 @@ _WHOLE = ("u", "v")
 _ROWS_AT_ONCE = 65_536
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+_FORMATS: dict[str, Callable[[Path], Arrays]] = {
+    ".npz": open_npz,
+    ".parquet": open_parquet,
+    ".safetensors": open_safetensors,
+}
 
 
 def load_pairs(address: str, *, seed: int) -> Split:
@@ -52,8 +60,8 @@ def open_arrays(address: str) -> Arrays:
         found = [name for name in (*_PARTS, *_WHOLE) if (path / f"{name}.npy").is_file()]
         return {name: open_npy(path / f"{name}.npy") for name in found}
     existing(path)
-    if path.suffix == ".npz":
-        return open_npz(path)
+    if path.suffix in _FORMATS:
+        return _FORMATS[path.suffix](path)
     raise ValueError(f"pairs must be .npz, .safetensors, .parquet, two .npy files or a folder of them; got {address}")
 
 

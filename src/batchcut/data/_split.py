@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from batchcut._errors import invalid
+
 from ._records import Images, Ints, Pairs, Split
 
 _SHARE = 5  # one in so many is for the test,
@@ -13,6 +15,8 @@ def split_rows(count: int, *, seed: int) -> tuple[Ints, Ints]:
 
     The test part is a fifth of the rows, at most 10,000, drawn by the seed.
     """
+    if count < 2 * _SHARE:
+        raise invalid("a set without a test part", f"hold at least {2 * _SHARE} samples to be split", count)
     order = np.random.default_rng(seed).permutation(count)
     held_out = min(_MOST, count // _SHARE)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
