@@ -15,6 +15,7 @@ import batchcut
 from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
 from ._paper import Paper
 from ._theory import Theory
+from ._train import Train
 
 
 class Verb(Protocol):
@@ -24,7 +25,7 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {"paper": Paper, "theory": Theory}
+VERBS: dict[str, Callable[..., Verb]] = {"paper": Paper, "theory": Theory, "train": Train}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,7 @@
+"""Data sets: images, and pairs of features, each in a part to learn from and one for the test."""
+
+from ._extras import needs as needs
+from ._load import load as load
+from ._records import Images as Images
+from ._records import Pairs as Pairs
+from ._records import Split as Split
