@@ -13,6 +13,7 @@ import tyro
 import batchcut
 
 from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
+from ._select import Select
 from ._theory import Theory
 
 
@@ -23,7 +24,7 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {"theory": Theory}
+VERBS: dict[str, Callable[..., Verb]] = {"select": Select, "theory": Theory}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -5,6 +5,8 @@ Nothing here knows how embeddings are made: what needs them takes a function tha
 
 from ._corrupt import CORRUPTIONS as CORRUPTIONS
 from ._corrupt import corrupt as corrupt
+from ._health import Health as Health
+from ._health import health as health
 from ._labels import Probe as Probe
 from ._labels import knn_accuracy as knn_accuracy
 from ._labels import linear_probe as linear_probe

@@ -91,7 +91,11 @@ def _checked(
     known, rows = unit_rows("train", train), unit_rows("test", test)
     if known.shape[1] != rows.shape[1]:
         raise invalid("test", f"be as wide as train, {known.shape[1]}", rows.shape[1])
-    return known, _labels("train_labels", train_labels, len(known)), rows, _labels("test_labels", test_labels, len(rows))
+    labels, truth = (
+        _labels("train_labels", train_labels, len(known)),
+        _labels("test_labels", test_labels, len(rows)),
+    )
+    return known, labels, rows, truth
 
 
 def _labels(argument: str, values: object, count: int) -> Ints:

@@ -128,7 +128,7 @@ def pair_ranks(u: Floats, v: Floats, tile: int) -> tuple[Doubles, Doubles]:
     return (there + 1) / 2, (back + 1) / 2
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _count_both_ways(similarity: Floats, row_own: Floats, column_own: Floats, there: Ints, back: Ints) -> None:
     """Adds 2 for each entry above the row's (column's) own similarity and 1 for each as large as it."""
     for i in range(similarity.shape[0]):

@@ -56,7 +56,9 @@ class Draws:
 def view_retrieval(
     pixels: Bytes, embed: Embed, *, draws: int = 1, batch_size: int = _AT_ONCE, progress: Progress | None = None
 ) -> Draws:
-    """Finds each image's other view among the views of all images pixels: (N, C, H, W); `tab:performance_comparison_all`.
+    """Finds each image's other view among those of all images pixels: (N, C, H, W).
+
+    This is `tab:performance_comparison_all`, scored both ways.
 
     Args:
         pixels: The images.
@@ -84,8 +86,9 @@ def grouped_retrieval(u: object, v: object) -> Retrieval:
 
     Ranks and ties are those of `retrieval`, within each group; the averages are over all N · M.
     """
-    there, back = _group_ranks(_groups("u", u), _groups("v", v))
-    return Retrieval(count=np.shape(u)[1], u_to_v=summarize_ranks(there), v_to_u=summarize_ranks(back))  # type: ignore[arg-type]
+    rows_u, rows_v = _groups("u", u), _groups("v", v)
+    there, back = _group_ranks(rows_u, rows_v)
+    return Retrieval(count=rows_u.shape[1], u_to_v=summarize_ranks(there), v_to_u=summarize_ranks(back))
 
 
 def corrupted_retrieval(
