@@ -48,11 +48,11 @@ def jpeg_compression(images: Doubles, quality: int, _: Generators) -> Doubles:
 
 
 def _through_jpeg(picture: "Image", quality: int) -> "Image":
-    from PIL import Image as reader
+    from PIL.Image import open as read_image
 
     written = io.BytesIO()
     picture.save(written, "JPEG", quality=quality)
-    return reader.open(written)
+    return read_image(written)
 
 
 def pixelate(images: Doubles, factor: float, _: Generators) -> Doubles:
