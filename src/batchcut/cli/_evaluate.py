@@ -163,9 +163,7 @@ class Evaluate:
             images = made_corruptions(test, severity=self.severity, seed=config.seed)
         else:
             root = self.root or (None if config.data.root is None else Path(config.data.root))
-            images = load_corrupted(
-                str(self.corrupted), root=root, severity=self.severity, download=self.download
-            )
+            images = load_corrupted(str(self.corrupted), root=root, severity=self.severity, download=self.download)
             count = min(len(images), self.test or config.data.test or len(images))
             images = CorruptedImages(images.name, images.corruptions, count, images.read)
         report = _reporter(progress, f"retrieval among {len(images.corruptions)} corruptions")
@@ -236,7 +234,9 @@ def _trained(run: Path, config: "Config", split: "Split", step: int | None, devi
         model.to(torch.device(device))
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"the checkpoint of {run} must fit its config.toml and --device {device}; got {reason}") from error
+        raise ValueError(
+            f"the checkpoint of {run} must fit its config.toml and --device {device}; got {reason}"
+        ) from error
     return model.eval(), checkpoint.step
 
 
