@@ -12,8 +12,10 @@ import tyro
 
 import batchcut
 
+from ._evaluate import Evaluate
 from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
 from ._paper import Paper
+from ._select import Select
 from ._theory import Theory
 from ._train import Train
 
@@ -25,7 +27,13 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {"paper": Paper, "theory": Theory, "train": Train}
+VERBS: dict[str, Callable[..., Verb]] = {
+    "select": Select,
+    "theory": Theory,
+    "train": Train,
+    "evaluate": Evaluate,
+    "paper": Paper,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
