@@ -28,11 +28,14 @@ class Settings:
         scale: "full", or "quick" for fewer seeds and steps: the same code in a fraction of the time.
         seed: what all randomness is a function of.
         cifar: folder of the CIFAR-100 images, for the items that train; None: the images that come with the library.
+        work: where runs of training are kept, for other items and to go on with; None: nowhere. Results do not depend
+            on it.
     """
 
     scale: Scale = "full"
     seed: int = 0
     cifar: Path | None = None
+    work: Path | None = None
 
     def __post_init__(self) -> None:
         if self.scale not in ("full", "quick"):

@@ -3,13 +3,16 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchcut._errors import invalid
 
 from ._item import Data, Item, Settings, Verdict
 from ._store import Stored, identity, is_current, load, open_folder, save
+
+RUNS = "runs"
+"""The folder, among the results, of the runs of training that items share."""
 
 Report = Callable[[Item, float], None]
 """Called with the item that is worked on and the share of it that is done."""
@@ -80,7 +83,7 @@ def _compute(item: Item, settings: Settings, folder: Path, report: Report) -> St
     from ._style import pictures
 
     started = time.perf_counter()
-    data = item.run(settings, lambda share: report(item, share))
+    data = item.run(replace(settings, work=folder / RUNS), lambda share: report(item, share))
     # What is judged and drawn is what the file will hold, so that a stored result gives the same.
     data = json.loads(json.dumps(data, allow_nan=False))
     stored = Stored(identity=identity(item, settings), seconds=time.perf_counter() - started, data=data)
