@@ -14,8 +14,8 @@ from ._runs import sizes
 if TYPE_CHECKING:
     from batchcut.training import Config
 
-PREFIX = "paper-"
 STEPS = 2
+MOST_DRAWN = 50
 BATCH_SIZE, BATCH_SIZE_QUICK = 32, 4
 SIDE_QUICK = 32
 
@@ -24,7 +24,7 @@ def recipes() -> list[str]:
     """The recipes of the paper's cells, and those of Cut at the same scale."""
     from batchcut.training import recipe_names
 
-    return [name for name in recipe_names() if name.startswith(PREFIX)]
+    return [name for name in recipe_names() if name.startswith("paper-") or name.endswith("-cut")]
 
 
 def command(name: str, *, corrupted: bool = False) -> str:
@@ -55,7 +55,7 @@ def _start(name: str, settings: Settings) -> dict[str, Any]:
     from batchcut.training import config_of, recipe, train
 
     started = time.perf_counter()
-    config = shortened(config_of(recipe(name)), settings)
+    config = shortened(config_of(recipe(name), source=f"recipe {name}"), settings)
     losses: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         result = train(
@@ -80,9 +80,9 @@ def shortened(config: "Config", settings: Settings) -> "Config":
     batch_size = BATCH_SIZE_QUICK if settings.quick else BATCH_SIZE
     views = replace(config.views, size=SIDE_QUICK) if settings.quick else config.views
     selector = config.selection.selector
-    if isinstance(selector, Ordered) and selector.k is not None:
-        # All k candidates of the recipe are more than the few batches here; as many are kept as there are steps.
-        selector = replace(selector, k=min(selector.k, STEPS), q=min(selector.q, STEPS), steps=None)
+    if isinstance(selector, Ordered) and selector.k is not None and selector.replacement:
+        # Few images have few batches to draw from; as many are kept of one draw as there are steps.
+        selector = replace(selector, k=min(selector.k, MOST_DRAWN), q=STEPS, steps=1)
     if isinstance(selector, Spectral):
         selector = replace(selector, pool=None)
     return replace(

@@ -96,9 +96,8 @@ def judge(data: Data) -> Verdict:
     findings = []
     for found in data["sets"]:
         title, seeds = found["size"]["title"], found["size"]["seeds"]
-        for objective in OBJECTIVES:
-            for method in ("OSGD", "SC"):
-                findings.append(_order(data, found, title, seeds, objective, method))
+        cells = [(objective, method) for objective in OBJECTIVES for method in ("OSGD", "SC")]
+        findings += [_order(data, found, title, seeds, objective, method) for objective, method in cells]
         simclr, sogclr = (_gain(found["top1"], objective, "SC") for objective in OBJECTIVES)
         findings.append(
             Finding(
@@ -202,8 +201,8 @@ def caption(data: Data) -> str:
     task = (
         "the other view of an image is looked up among all test images, both ways"
         if data["task"] == "clean"
-        else f"the other view of a corrupted image is looked up among {len(data['corruptions'])} corruptions of the same "
-        f"image (severity 1, made on the spot, {data['images']} images), both ways"
+        else f"the other view of a corrupted image is looked up among {len(data['corruptions'])} corruptions of the "
+        f"same image (severity 1, made on the spot, {data['images']} images), both ways"
     )
     missing = (
         ""
