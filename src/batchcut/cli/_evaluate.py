@@ -114,7 +114,7 @@ class Evaluate:
     def _scores(self, progress: Progress) -> dict[str, Any]:
         from batchcut.data import Images
 
-        config, split = self._data()
+        config, split = self._data(progress)
         model, step = _trained(self.run_folder, config, split, self.step, self.device)
         scores: dict[str, Any] = {"run": str(self.run_folder), "step": step, "data": config.data.name}
         test = _first(split.test, self.test or config.data.test)
@@ -137,7 +137,7 @@ class Evaluate:
             scores["classes"] = _classes(train, test, views, size, progress)
         return scores
 
-    def _data(self) -> "tuple[Config, Split]":
+    def _data(self, progress: Progress) -> "tuple[Config, Split]":
         from batchcut.data import load
         from batchcut.training._folder import RunFolder
 
@@ -145,7 +145,8 @@ class Evaluate:
             raise invalid("RUN", "be the folder of a run, with its config.toml", self.run_folder)
         config = RunFolder(self.run_folder).config()
         root = self.root or (None if config.data.root is None else Path(config.data.root))
-        return config, load(config.data.name, root=root, download=self.download or config.data.download)
+        download = self.download or config.data.download
+        return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
 
     def _clean(self, test: "Images", views: "_Embedder", size: int, progress: Progress) -> "Draws":
         from batchcut.evaluation import view_retrieval
@@ -163,7 +164,13 @@ class Evaluate:
             images = made_corruptions(test, severity=self.severity, seed=config.seed)
         else:
             root = self.root or (None if config.data.root is None else Path(config.data.root))
-            images = load_corrupted(str(self.corrupted), root=root, severity=self.severity, download=self.download)
+            images = load_corrupted(
+                str(self.corrupted),
+                root=root,
+                severity=self.severity,
+                download=self.download,
+                progress=_transfer(progress),
+            )
             count = min(len(images), self.test or config.data.test or len(images))
             images = CorruptedImages(images.name, images.corruptions, count, images.read)
         report = _reporter(progress, f"retrieval among {len(images.corruptions)} corruptions")
@@ -305,6 +312,18 @@ def _cells(scores: dict[str, Any]) -> list[str]:
 def _reporter(progress: Progress, name: str) -> Callable[[float], None]:
     task = progress.add_task(name, total=1.0)
     return lambda done: progress.update(task, completed=done)
+
+
+def _transfer(progress: Progress) -> Callable[[str, int, int], None]:
+    """Shows how far each file that is fetched has come."""
+    reporters: dict[str, Callable[[float], None]] = {}
+
+    def report(name: str, done: int, total: int) -> None:
+        if name not in reporters:
+            reporters[name] = _reporter(progress, f"fetching {name} ({total / 1e6:,.0f} MB)")
+        reporters[name](done / total)
+
+    return report
 
 
 def _progress(*, hidden: bool) -> Progress:
