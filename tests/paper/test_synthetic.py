@@ -90,3 +90,9 @@ def test_courses_report_progress() -> None:
     assert set(found["each step"]) == set(METHODS)
     assert seen[-1] == 1.0
     assert seen == sorted(seen)
+
+
+@pytest.mark.slow
+def test_courses_are_the_same_on_two_processes() -> None:
+    settings = {"seeds": [0, 1], "steps": 3, "every": 1, "progress": lambda share: None}
+    assert courses(4, 2, **settings, processes=2) == courses(4, 2, **settings)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """`fig:sim_theorem_base_N_8`, `_N_4`, `_N_16`: where descent ends, and how fast one batch a step gets there."""
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,14 +55,15 @@ def run(n: int, settings: Settings, progress: Progress) -> Data:
         def part(low: float, high: float, share: float, place: int = place) -> None:
             progress((place + low + (high - low) * share) / len(dimensions))
 
-        ends = _ends(n, d, most, settings.seed, partial(part, 0.0, 0.4))
+        ends = _ends(n, d, most, settings.seed, partial(part, 0.0, 0.2))
         found = courses(
             n,
             d,
             seeds=[settings.seed + offset for offset in range(seeds)],
             steps=steps,
             every=every,
-            progress=partial(part, 0.4, 1.0),
+            progress=partial(part, 0.2, 1.0),
+            processes=1 if settings.quick else os.cpu_count() or 1,
         )
         rows.append({"d": d, "ends": ends, "curves": {way: _as_data(methods) for way, methods in found.items()}})
     return {"n": n, "steps": list(range(0, steps + 1, every)), "seeds": seeds, "most_steps": most, "rows": rows}
@@ -278,4 +280,4 @@ def _item(n: int, minutes: tuple[float, float]) -> Item:
     )
 
 
-ITEMS = (_item(8, (9, 0.25)), _item(4, (12, 0.25)), _item(16, (9, 0.3)))
+ITEMS = (_item(8, (6, 0.25)), _item(4, (7, 0.25)), _item(16, (7, 0.3)))

@@ -101,7 +101,8 @@ def draw(data: Data) -> "Figure":
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     highest = max(max(losses) for row in rows for panel in row["panels"] for losses in panel["losses"].values())
     lowest = min(min(losses) for row in rows for panel in row["panels"] for losses in panel["losses"].values())
-    bins = np.linspace(lowest, highest, 41)
+    batches = len(rows[0]["panels"][0]["losses"][RANDOM])
+    bins = np.linspace(lowest, highest, min(41, 11 + batches // 4))
     for place, row in enumerate(rows):
         for column, panel in enumerate(row["panels"]):
             here = axes[place, column]

@@ -1,8 +1,12 @@
 """Free embeddings on the sphere: descent to a standstill, and descent on one chosen batch a step."""
 
 import math
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from typing import Literal
 
 import torch
@@ -161,18 +165,31 @@ def descend_by(method: str, n: int, d: int, *, normalise: Normalise, seed: int, 
 
 
 def courses(
-    n: int, d: int, *, seeds: Sequence[int], steps: int, every: int, progress: Progress
+    n: int, d: int, *, seeds: Sequence[int], steps: int, every: int, progress: Progress, processes: int = 1
 ) -> dict[str, dict[str, list[Course]]]:
-    """For each way of normalising and each method, one course per seed."""
-    total, done = len(NORMALISE) * len(METHODS) * len(seeds), 0
-    found: dict[str, dict[str, list[Course]]] = {}
-    with one_thread():
-        for normalise in NORMALISE:
-            found[normalise] = {method: [] for method in METHODS}
-            for method in METHODS:
-                for seed in seeds:
-                    course = descend_by(method, n, d, normalise=normalise, seed=seed, steps=steps, every=every)
-                    found[normalise][method].append(course)
-                    done += 1
-                    progress(done / total)
+    """For each way of normalising and each method, one course per seed; the same for any number of processes."""
+    tasks = [(normalise, method, seed) for normalise in NORMALISE for method in METHODS for seed in seeds]
+    work = partial(_course, n, d, steps, every)
+    found: dict[str, dict[str, list[Course]]] = {way: {method: [] for method in METHODS} for way in NORMALISE}
+    with _mapping(processes) as mapping:
+        for done, (task, course) in enumerate(zip(tasks, mapping(work, tasks), strict=True)):
+            found[task[0]][task[1]].append(course)
+            progress((done + 1) / len(tasks))
     return found
+
+
+def _course(n: int, d: int, steps: int, every: int, task: tuple[Normalise, str, int]) -> Course:
+    normalise, method, seed = task
+    with one_thread():
+        return descend_by(method, n, d, normalise=normalise, seed=seed, steps=steps, every=every)
+
+
+@contextmanager
+def _mapping(processes: int) -> Iterator[Callable[..., Iterable[Course]]]:
+    """A map over tasks, in order, on so many processes; they end with the context, whatever ends it."""
+    if processes == 1:
+        yield map
+        return
+    # Ctrl-C reaches all processes of a terminal; the one that waits for the others ends them.
+    with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        yield pool.imap
