@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 REACHED = 1e-2
 """A Frobenius distance below this counts as the optimum."""
 ALIKE = 0.9
+BAND = (0.1, 0.9)
 COLUMNS = {"optimum": "optimum", "full": "full batch", "all": "all C(N, 2)", "sub": "subset"}
 LOOK = {
     "SGD": (ORANGE, "-"),
@@ -160,8 +161,7 @@ def _why_far(data: Data, row: Data, method: str) -> str:
     if together:
         reasons.append(
             f"in {together} of {total} runs two samples have run together (uᵢ · vⱼ above {ALIKE:g}), where the "
-            "gradient of "
-            "the batch that holds both vanishes"
+            "gradient of the batch that holds both vanishes"
         )
     if apart:
         reasons.append(
@@ -197,10 +197,10 @@ def draw(data: Data) -> "Figure":
 def _draw_curves(axes: "Axes", data: Data, row: Data, normalise: str, *, last: bool) -> None:
     for method in METHODS:
         curves = np.array(row["curves"][normalise][method]["distances"])
-        mean, spread = curves.mean(axis=0), curves.std(axis=0)
+        low, high = np.quantile(curves, BAND, axis=0)
         colour, line = LOOK[method]
-        axes.plot(data["steps"], mean, line, color=colour, label=method)
-        axes.fill_between(data["steps"], np.maximum(mean - spread, 1e-3), mean + spread, color=colour, alpha=0.18, lw=0)
+        axes.plot(data["steps"], curves.mean(axis=0), line, color=colour, label=method)
+        axes.fill_between(data["steps"], low, high, color=colour, alpha=0.18, lw=0)
     axes.set_yscale("log")
     axes.set_yticks([0.1, 0.2, 0.5, 1, 2, 5], ["0.1", "0.2", "0.5", "1", "2", "5"])
     axes.minorticks_off()
@@ -234,18 +234,15 @@ def caption(data: Data) -> str:
     """How the data were made."""
     return (
         f"N = {data['n']}, B = 2, learning rate {LEARNING_RATE:g}, τ = 1, random unit vectors at the start. Heat maps: "
-        "gradient descent, normalised after each step as in the text, on the full batch, on all C(N, 2) batches, and "
-        "on "
-        f"a fixed partition, which is the subset of the authors' code; at most {data['most_steps']:,} steps; samples "
-        "in an "
-        f"order that puts opposite ones side by side. Curves: one batch a step, {data['seeds']} seeds, mean and one "
-        "standard deviation. OSGD takes the worst of all C(N, 2) batches (k = C(N, B), q = 1, as in the authors' "
-        "code); "
-        "the dashed line the worst of a random partition (k = N/B, q = 1: without replacement, as in the text). SC "
-        "plans "
-        "a partition every N/B steps: “SC, text” clusters w with L = D − A and normalised rows, “SC, authors' code” "
-        "exp(w) with the normalised Laplacian. Distances are Frobenius norms under the best single relabelling of the "
-        "samples."
+        "gradient descent, normalised after each step as in the text, on the full batch, on all C(N, 2) batches, "
+        "and on a fixed partition, which is the subset of the authors' code; "
+        f"at most {data['most_steps']:,} steps; samples in an order that puts opposite ones side by side. "
+        f"Curves: one batch a step, mean of {data['seeds']} seeds and the band of eight tenths of them. "
+        "OSGD takes the worst of all C(N, 2) batches (k = C(N, B), q = 1, as in the authors' code); "
+        "the dashed line the worst of a random partition (k = N/B, q = 1: without replacement, as in the text). "
+        "SC plans a partition every N/B steps: “SC, text” clusters w with L = D − A and normalised rows, "
+        "“SC, authors' code” exp(w) with the normalised Laplacian. "
+        "Distances are Frobenius norms under the best single relabelling of the samples."
     )
 
 

@@ -141,9 +141,8 @@ def caption(data: Data) -> str:
     named = ", ".join("{" + ", ".join(str(i + 1) for i in batch) + "}" for batch in data["some"]["batches"])
     return (
         f"N = {N}, d = {D}, τ = 1: the lowest points that a search found, u (squares) and v (circles) free. A line "
-        "joins "
-        f"samples that share a batch; at the right the batches are {named}, a partition. How its two parts lie to each "
-        "other does not change the loss there, so that it is left to chance."
+        f"joins samples that share a batch; at the right the batches are {named}, a partition. How its two parts lie "
+        "to each other does not change the loss there, so that it is left to chance."
     )
 
 

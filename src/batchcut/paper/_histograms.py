@@ -134,8 +134,7 @@ def caption(data: Data) -> str:
     return (
         f"CPU scale: {data['images']:,} of the {size['train']:,} training images of {size['title']}, batches of "
         f"{BATCH_SIZE}, τ = {TEMPERATURE:g}; small ResNet of width {size['width']} trained with SimCLR; the paper has "
-        "a "
-        "ResNet-18 and 50,000 images. Both SC variants work in random pools of 40 batches: “text” clusters w with "
+        "a ResNet-18 and 50,000 images. Both SC variants work in random pools of 40 batches: “text” clusters w with "
         "L = D − A and normalised rows, “authors' code” exp(w) with the normalised Laplacian. Cut searches the whole "
         "set. "
         "The models trained by SC used the authors' code."

@@ -117,8 +117,7 @@ def judge(data: Data) -> Verdict:
                 agrees=abs(excess) < SAME_LOSS,
                 why=(
                     f"N = {N} lies outside of the theorem's cases N ≤ d + 1 and N = 2d, and the figure moves one "
-                    "vector "
-                    "only, which cannot lead from one configuration to the other"
+                    "vector only, which cannot lead from one configuration to the other"
                 ),
             ),
         )

@@ -212,12 +212,11 @@ def caption(data: Data) -> str:
     return (
         f"CPU scale ({sizes_of}), B = {BATCH_SIZE}, AdamW, τ = 0.1; mean and standard deviation over seeds; {task}. "
         "Every method takes the same number of steps. Batches are planned once an epoch from a pass in training mode, "
-        "as "
-        "the authors do: SC by the authors' code (exp(w), normalised Laplacian) in pools of 40 batches; OSGD takes the "
-        "worst of every 10 random batches (k/q = 10, as the paper's 1500/150, drawn with replacement so that the steps "
-        "are equal); Cut is this library's own. The paper's numbers are from a ResNet-18, 100 epochs on one A100: "
-        "compare "
-        f"the order, not the values.{missing}"
+        "as the authors do: SC by the authors' code (exp(w), normalised Laplacian) in pools of 40 batches; OSGD takes "
+        "the worst of every 10 random batches (k/q = 10, as the paper's 1500/150, drawn with replacement so that the "
+        "steps are equal); Cut is this library's own. The paper's numbers are from a ResNet-18, 100 epochs on one "
+        "A100: "
+        f"compare the order, not the values.{missing}"
     )
 
 

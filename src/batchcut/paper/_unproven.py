@@ -99,15 +99,13 @@ def judge(data: Data) -> Verdict:
                 here=(
                     f"full batch: {full['name']}; all batches: {pairs['name']}; under the best relabelling their inner "
                     f"products are at distance {distance:.1e}, and the full batch's optimum is {max(excess, 0):.1e} "
-                    "above the "
-                    "lowest mean over all batches"
+                    "above the lowest mean over all batches"
                 ),
                 agrees=distance < SAME_GRAM and abs(excess) < SAME_LOSS,
                 why=(
                     f"the two optima differ, but the losses by so little that {data['descent_steps']:,} steps of "
-                    "descent "
-                    f"do not tell (distance {row['descent_distance']:.2f} between their ends; the lowest curvature at "
-                    f"the optimum of all batches is {pairs['curvature']:.0e})"
+                    f"descent do not tell (distance {row['descent_distance']:.2f} between their ends; the lowest "
+                    f"curvature at the optimum of all batches is {pairs['curvature']:.0e})"
                 ),
             ),
             Finding(
@@ -154,8 +152,7 @@ def caption(data: Data) -> str:
         f"N = 8, B = 2, τ = 1: the lowest points that {data['starts']} random starts found, polished by Newton's "
         "method, "
         "so that it does not matter here where vectors are normalised. Samples are relabelled so that each matrix is "
-        "as "
-        "near as possible to that of the full batch (all 8! orders tried). The subset is a fixed partition."
+        "as near as possible to that of the full batch (all 8! orders tried). The subset is a fixed partition."
     )
 
 
