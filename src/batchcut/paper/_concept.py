@@ -90,7 +90,7 @@ def draw(data: Data) -> "Figure":
         _draw_samples(axes, geometry)
         low, high = min(_off_diagonal(geometry)), max(_off_diagonal(geometry))
         span = f"all {low:.3f}" if high - low < 1e-3 else f"{low:.2f} to {high:.2f}"
-        axes.set_title(f"{geometry['title']}\nuᵢ · vⱼ, i ≠ j: {span}")
+        axes.set_title(f"{geometry['title']}\nuᵢ · vⱼ, i ≠ j: {span}".replace("-", "−"))
     return figure
 
 

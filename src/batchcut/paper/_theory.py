@@ -70,19 +70,20 @@ def draw(data: Data) -> "Figure":
     from matplotlib.figure import Figure
 
     rows = data["checks"]
-    figure = Figure(figsize=(10.5, 0.6 + 0.24 * len(rows)))
+    figure = Figure(figsize=(12.5, 0.6 + 0.24 * len(rows)))
     axes = figure.add_subplot()
     axes.set(xlim=(0, 1), ylim=(len(rows) + 0.2, -1.2))
     axes.axis("off")
-    for x, name, side in ((0.03, "claim", "left"), (0.87, "measured", "right"), (0.985, "claimed", "right")):
+    for x, name, side in ((0.03, "claim", "left"), (0.88, "measured", "right"), (0.985, "claimed", "right")):
         axes.text(x, -0.8, name, ha=side, va="center", weight="bold")
     for place, check in enumerate(rows):
         colour, mark = (BLUE, "o") if check["holds"] else (VERMILION, "X")
         axes.plot(0.01, place, mark, color=colour, markersize=7)
-        erratum = "" if check["erratum"] is None else f"  [erratum {check['erratum']}]"
-        axes.text(0.03, place, f"{check['label']}", va="center", fontsize=8)
-        axes.text(0.255, place, _shortened(check["claim"]) + erratum, va="center", fontsize=8)
-        axes.text(0.87, place, f"{check['measured']:.4g}", ha="right", va="center", fontsize=8)
+        axes.text(0.03, place, check["label"], va="center", fontsize=8)
+        axes.text(0.21, place, _shortened(check["claim"]), va="center", fontsize=8)
+        if check["erratum"] is not None:
+            axes.text(0.8, place, f"erratum {check['erratum']}", ha="right", va="center", fontsize=8)
+        axes.text(0.88, place, f"{check['measured']:.4g}", ha="right", va="center", fontsize=8)
         axes.text(0.985, place, f"{check['relation']} {check['bound']:.4g}", ha="right", va="center", fontsize=8)
         axes.axhline(place + 0.5, color=faint(), linewidth=0.3)
     axes.plot([], [], "o", color=BLUE, label="holds")
@@ -91,7 +92,7 @@ def draw(data: Data) -> "Figure":
     return figure
 
 
-def _shortened(text: str, length: int = 92) -> str:
+def _shortened(text: str, length: int = 95) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 

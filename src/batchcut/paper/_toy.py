@@ -147,7 +147,8 @@ def draw(data: Data) -> "Figure":
     _draw_places(places, data["epsilon"])
     for method in METHODS:
         curve = data["curves"][method]
-        losses.plot(data["steps"], curve["mean"], color=COLOURS[method], label=method)
+        line = "--" if method == "all batches" else "-"  # it would hide SGD, whose mean it is
+        losses.plot(data["steps"], curve["mean"], line, color=COLOURS[method], label=method)
         if method == "SGD":
             losses.fill_between(data["steps"], curve["low"], curve["high"], color=COLOURS[method], alpha=0.25, lw=0)
     losses.axhline(data["optimum"], color=faint(), linewidth=0.8, zorder=0)

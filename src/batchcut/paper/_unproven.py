@@ -1,5 +1,6 @@
 """`fig:sim_theorem_unproven`: N = 8 in three and five dimensions, where the paper proves nothing."""
 
+import textwrap
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +123,13 @@ def draw(data: Data) -> "Figure":
     """Three heat maps for each d."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.6, 5.6))
+    figure = Figure(figsize=(7.6, 5.9))
     panels = figure.subplots(2, 3)
     for row, axes in zip(data["rows"], panels, strict=True):
         last = row is data["rows"][-1]
         for place, (name, title) in enumerate(COLUMNS.items()):
             column = row["columns"][name]
-            below = column["name"] if name != "sub" else f"distance {column['distance_to_full']:.2f}"
+            below = textwrap.fill(column["name"], 20) if name != "sub" else f"distance {column['distance_to_full']:.2f}"
             title = f"d = {row['d']}, {title}\n{below}"
             image = heat_map(axes[place], column["matrix"], title, name_rows=place == 0, name_columns=last)
     figure.colorbar(image, ax=panels, shrink=0.75, aspect=30, label="uᵢ · vⱼ")
