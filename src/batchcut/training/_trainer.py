@@ -256,8 +256,8 @@ class Trainer:
 
     def _diverged(self, what: str) -> DivergedError:
         return DivergedError(
-            f"training has diverged: {what} after step {self.step} in epoch {self.epoch}; checkpoints and metrics up to "
-            f"there are in {self.folder.path}. A lower optimiser.learning_rate, now {self.config.peak_rate:g}, or "
+            f"training has diverged: {what} after step {self.step} in epoch {self.epoch}; checkpoints and metrics up "
+            f"to there are in {self.folder.path}. A lower optimiser.learning_rate, now {self.config.peak_rate:g}, or "
             "optimiser.clip may help"
         )
 
