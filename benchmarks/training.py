@@ -108,6 +108,7 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         pairs = [(row, shuffled[row["seed"]]) for row in runs if row["seed"] in shuffled]
         shares = [_share_of_steps(row, base) for row, base in pairs]
         added = [_loop_seconds(row) / _loop_seconds(base) - 1 for row, base in pairs]
+        reached = [share for share in shares if share is not None]
         scores = [row["top1"] for row in runs]
         summary.append(
             {
@@ -118,7 +119,7 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "top1": statistics.fmean(scores),
                 "spread": statistics.stdev(scores) if len(scores) > 1 else None,
                 "gain": statistics.fmean(row["top1"] - base["top1"] for row, base in pairs) if pairs else None,
-                "share_of_steps": statistics.fmean(shares) if shares and None not in shares else None,
+                "share_of_steps": statistics.fmean(reached) if reached and len(reached) == len(shares) else None,
                 "added_time": statistics.fmean(added) if added else None,
             }
         )

@@ -134,4 +134,5 @@ def _turns(angle: Tensor) -> Tensor:
     turn = torch.eye(3, device=angle.device).repeat(len(angle), 1, 1)
     turn[:, 1, 1] = turn[:, 2, 2] = angle.cos()
     turn[:, 1, 2], turn[:, 2, 1] = -angle.sin(), angle.sin()
-    return torch.linalg.inv(to_yiq) @ turn @ to_yiq
+    turned: Tensor = torch.linalg.inv(to_yiq) @ turn @ to_yiq
+    return turned
