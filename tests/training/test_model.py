@@ -38,5 +38,5 @@ def test_embeddings_are_unit_vectors_and_a_function_of_the_seed(two_towers: bool
 
 
 def test_a_shared_tower_takes_sides_of_one_width() -> None:
-    with pytest.raises(ValueError, match="model.two_towers must be true where the sides are 3 and 4 wide; got False"):
+    with pytest.raises(ValueError, match=r"model.two_towers must be true where the sides are 3 and 4 wide; got False"):
         build_model(ModelSettings(encoder="linear"), seed=0, inputs=(3, 4))
