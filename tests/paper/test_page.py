@@ -25,7 +25,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "img", "source"):
+        if tag not in ("meta", "img", "source", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
