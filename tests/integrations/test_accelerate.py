@@ -146,7 +146,22 @@ def test_in_two_processes_resume(ranks: list[Any], name: str) -> None:
 
 def test_in_two_processes_what_does_not_fit_is_refused(ranks: list[Any]) -> None:
     for place, rank in enumerate(ranks):
-        rule = f"sharding must say which of the 2 processes this is, as Sharding(rank={place}, world=2) does; got None"
-        assert rank["left to accelerate"] == rule
         assert f"must be of process {place} of 2, as sharding_of(accelerator) says" in rank["another process"]
         assert "must split batches, as split_batches=True asks" in rank["not split"]
+
+
+@pytest.mark.parametrize("name", ["untold", "alone", "whole", "split"])
+def test_in_two_processes_batches_are_not_shared_twice(ranks: list[Any], name: str) -> None:
+    """accelerate itself would deal out once more what is each process's own, and lose the rest without a word."""
+    text = (
+        "sharding must not share batches that BatchSamplerShard deals out to 2 processes once more: prepare the loader "
+        "by batchcut.integrations.prepare_loader(accelerator, loader), not by accelerator.prepare; got "
+    )
+    for rank in ranks:
+        assert rank["left to accelerate"][name].startswith(text + ("None" if name == "untold" else "Sharding("))
+        assert rank["left to accelerate"]["dealt"] == "none"
+
+
+def test_in_two_processes_batches_that_the_first_sends_are_not_shared_twice(ranks: list[Any]) -> None:
+    text = "sharding must not share batches that DataLoaderDispatcher deals out to 2 processes once more: "
+    assert all(rank["dispatched"].startswith(text) for rank in ranks)

@@ -1,5 +1,6 @@
 """Batches from a plan, for any loader."""
 
+import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.selection import BatchPlan, Cut, Selector, group_codes
 
 from ._bank import EmbeddingBank
+from ._frameworks import check_dealer, not_made_anew
 from ._planner import Indices, Made, Planner, record_of
 from ._sharding import Batch, Sharding
 
@@ -87,6 +89,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         sampler: the `EpochSampler` that frameworks ask for.
     """
 
+    @not_made_anew
     def __init__(
         self,
         bank: EmbeddingBank,
@@ -167,6 +170,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         return self._length(self.epoch, self._made_for(self.epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
+        frame = inspect.currentframe()
+        check_dealer(self, self.sharding if self._planner.told else None, frame and frame.f_back)
         # Which epoch and where in it is settled here and not at the first batch: a StatefulDataLoader that goes on from
         # the end of an epoch throws the first iterator away undrawn, and the next one must not be at the end again.
         if self._is_done():
