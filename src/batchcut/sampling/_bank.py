@@ -95,11 +95,19 @@ class EmbeddingBank:
 
     @torch.no_grad()
     def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
-        """Keeps the embeddings u: (b, dim) and v: (b, dim) of the samples index: (b,)."""
+        """Keeps the embeddings u: (b, dim) and v: (b, dim) of the samples index: (b,).
+
+        Of rows of one sample the last good one is kept.
+        """
         index = self._checked_index(index).to(self.device)
         u = self._checked_rows("u", u, len(index)).to(self.device, self.dtype)
         v = self._checked_rows("v", v, len(index)).to(self.device, self.dtype)
         good = usable(u) & usable(v)
+        refused = (~good).sum()
+        if self.device.type != "cpu" or len(set(index.tolist())) < len(index):
+            # Written in parallel, u and v could otherwise be of different rows.
+            last = _last_good(index, good)
+            u, v, good = u[last], v[last], good[last]
         if self.device.type == "cpu" and bool(good.all()):
             self.u[index], self.v[index] = u, v
             self.recorded_at[index] = self.clock
@@ -107,7 +115,7 @@ class EmbeddingBank:
             self.u[index] = torch.where(good[:, None], u, self.u[index])
             self.v[index] = torch.where(good[:, None], v, self.v[index])
             self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
-            self._refused += (~good).sum()
+            self._refused += refused
         self._clock[0] += 1
         if self.device.type == "cpu":
             self.warn_of_refused(stacklevel=4)
@@ -219,3 +227,9 @@ class EmbeddingBank:
 
     def __repr__(self) -> str:
         return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
+
+
+def _last_good(index: Tensor, good: Tensor) -> Tensor:
+    """(b,) for each row the place of the last good row with the same index: (b,), or the last, if none is good."""
+    order = (2 * index + good).argsort(stable=True)
+    return order[torch.searchsorted(index[order], index, right=True) - 1]
