@@ -6,10 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import Tensor
 
 from batchcut._errors import invalid, wrong_type
 from batchcut.selection import (
@@ -24,6 +22,7 @@ from batchcut.selection import (
 
 from ._bank import EmbeddingBank
 from ._processes import many_processes
+from ._rows import rows_of
 from ._sharding import Sharding
 
 Indices = NDArray[np.int64]
@@ -151,7 +150,7 @@ class Planner:
     def _planned(self, epoch: int) -> BatchPlan:
         self.bank.warn_of_refused()
         used = self._used(epoch)
-        u, v = self._embeddings(used, epoch)
+        u, v = rows_of(self.bank, used, np.random.default_rng([_STAND_INS, self.seed, epoch]))
         plan = self.selector(
             u,
             v,
@@ -177,18 +176,6 @@ class Planner:
         if self.covers(planned=True) and (plan.repeats or len(plan.left_over)):
             rule = "put each sample in one batch"
             raise invalid("selector", rule, "repeats" if plan.repeats else f"{len(plan.left_over)} left over")
-
-    def _embeddings(self, used: Indices, epoch: int) -> tuple[Tensor, Tensor]:
-        """The rows of the samples in use; random unit rows, the same on both sides, stand in for those never seen."""
-        bank = self.bank
-        if len(used) == len(bank) and bool(bank.seen.all()):
-            return bank.u, bank.v
-        rows = torch.from_numpy(used).to(bank.device)
-        u, v, unseen = bank.u[rows], bank.v[rows], ~bank.seen[rows]
-        random = np.random.default_rng([_STAND_INS, self.seed, epoch])
-        stand_ins = torch.from_numpy(random.standard_normal((int(unseen.sum()), bank.dim)))
-        u[unseen] = v[unseen] = torch.nn.functional.normalize(stand_ins, dim=1).to(u)
-        return u, v
 
     def _planned_for_all(self, epoch: int) -> BatchPlan:
         """The first process plans; the others get its plan, or its failure, so that none waits for ever."""
