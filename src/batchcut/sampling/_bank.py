@@ -1,7 +1,7 @@
 """The last embedding seen of each sample."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from batchcut._errors import check_integer, invalid, wrong_type
 
 from ._bank_file import Storage, in_file, in_memory
 from ._embedding import Embed, embedded, evaluating, usable
-from ._processes import largest_of_all, newest_of_all, take_from_owners
+from ._processes import check_same, largest_of_all, newest_of_all, take_from_owners
 
 NEVER = -1
 _ROWS_AT_ONCE = 65_536
@@ -145,6 +145,7 @@ class EmbeddingBank:
 
         Called by all processes together. Of records equally new, that of the lowest rank is taken.
         """
+        check_same("the size (n, dim) of a bank", (self.n, self.dim), self.recorded_at, group)
         newest, mine = newest_of_all(self.recorded_at, group)
         for side in (self.u, self.v):
             take_from_owners(side, mine, group)
@@ -159,12 +160,13 @@ class EmbeddingBank:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a state of a bank of the same size, in any precision; rows that are not finite are left out."""
         shapes = {"u": (self.n, self.dim), "v": (self.n, self.dim), "recorded_at": (self.n,)}
-        if not set(state) >= {*shapes, "clock"}:
-            raise invalid("state", "be of an EmbeddingBank, with u, v, recorded_at and clock", sorted(state))
+        if not isinstance(state, Mapping) or not set(state) >= {*shapes, "clock"}:
+            got = sorted(state) if isinstance(state, Mapping) else type(state).__name__
+            raise invalid("state", "be of an EmbeddingBank, with u, v, recorded_at and clock", got)
         for name, shape in shapes.items():
             if tuple(state[name].shape) != shape:
                 raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
-        clock = check_integer("state['clock']", state["clock"], at_least=0)
+        clock = check_integer("state['clock']", state["clock"], at_least=int(state["recorded_at"].max()) + 1)
         for start in range(0, self.n, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             u, v = (state[name][rows].to(self.device, self.dtype) for name in ("u", "v"))

@@ -2,7 +2,7 @@
 
 import inspect
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,10 @@ from ._sharding import Batch, Sharding
 
 _ORDER_OF_BATCHES = 3
 """The name of a random stream; the selectors have those below."""
+
+
+_FORMAT = 1
+"""Of a state; to be counted up when the same settings begin to give other batches."""
 
 
 class EpochSampler(Sampler[int]):
@@ -302,6 +306,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """What must agree for a state to fit. Not the rank: the state of one process is that of all."""
         groups = self._planner.groups
         return {
+            "format": _FORMAT,
             "n": len(self.bank),
             "batch_size": self._planner.batch_size,
             "multiple_of": self.multiple_of,
@@ -317,6 +322,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         }
 
     def _check_identity(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, Mapping):
+            raise wrong_type("state", "be of a PlannedBatchSampler", state)
         missing = {"epoch", "position", "over", "made_in", "batches"} - set(state)
         if missing:
             raise invalid("state", "be of a PlannedBatchSampler", f"no {', '.join(sorted(missing))}")
@@ -337,6 +344,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
         batches = Made.unpacked(state["batches"], shape[1])
         if batches.max() >= len(self.bank) or batches.min() < -1:
             raise invalid("state['batches']", f"hold indices below {len(self.bank)}", int(batches.max()))
+        held = batches[batches >= 0]
+        if self._planner.covers(planned=True) and len(np.unique(held)) < len(held):
+            raise invalid("state['batches']", "hold each sample once", "repeats")
         return Made(epoch, batches, planned=True)
 
     def __getstate__(self) -> dict[str, Any]:
