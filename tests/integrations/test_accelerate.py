@@ -77,6 +77,13 @@ def test_resume_at_the_end_of_an_epoch_without_set_epoch(tmp_path: Path) -> None
     assert rest(Run().load(tmp_path), range(2, 3)) == first.seen[12:]
 
 
+def test_what_is_gathered_from_the_last_batch_is_whole() -> None:
+    """accelerate would cut N mod B rows from it as repeated ones, but nothing is repeated."""
+    run = Run()
+    sizes = [len(run.accelerator.gather_for_metrics(index)) for index, _ in run.loader]
+    assert sizes == [B] * (N // B)
+
+
 @pytest.mark.parametrize("mode", [None, "whole", "split"])
 def test_sharding_of_one_process(mode: Any) -> None:
     assert sharding_of(Accelerator(cpu=True), mode=mode) == bc.Sharding(mode=mode or "whole")
