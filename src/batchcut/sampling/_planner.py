@@ -194,6 +194,18 @@ class Planner:
         return BatchPlan(**outcome[0])
 
 
+def order_of(batches: Indices, random: np.random.Generator | None, *, groups: Indices | None) -> Indices:
+    """An order of the batches (K, B): at random, or as they are where there is no generator; a short one stays last."""
+    full = int((batches[:, -1] >= 0).sum())
+    order = np.arange(full) if random is None else random.permutation(full)
+    last = batches[full:]
+    if groups is not None and last.size:
+        # A last batch too small to share is joined with the one before it: one with none of its groups.
+        apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
+        order = np.append(np.delete(order, apart), order[apart])
+    return np.append(order, np.arange(full, len(batches)))
+
+
 def record_of(plan: BatchPlan) -> Mapping[str, Any]:
     """The fields of a plan, as they can be sent: `BatchPlan(**record)` is the same plan."""
     return {f.name: getattr(plan, f.name) for f in fields(plan)} | {"settings": dict(plan.settings)}
