@@ -270,7 +270,7 @@ def test_state_of_another_bank() -> None:
         filled(5).load_state_dict(filled(4).state_dict())
     with pytest.raises(ValueError, match=r"^state must be of an EmbeddingBank, with u, v, .*; got \['u'\]$"):
         filled(5).load_state_dict({"u": torch.ones(5, DIM)})
-    with pytest.raises(ValueError, match=r"^state must be of an EmbeddingBank, with u, v, .*; got NoneType$"):
+    with pytest.raises(TypeError, match=r"^state must be of an EmbeddingBank, with u, v, .*; got NoneType$"):
         filled(5).load_state_dict(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^state\['clock'\] must be at least 1; got 0$"):
         filled(5).load_state_dict(filled(5).state_dict() | {"clock": 0})  # its records would be of the future

@@ -157,12 +157,14 @@ class EmbeddingBank:
         return {"u": self.u, "v": self.v, "recorded_at": self.recorded_at, "clock": self.clock}
 
     @torch.no_grad()
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state of a bank of the same size, in any precision; rows that are not finite are left out."""
         shapes = {"u": (self.n, self.dim), "v": (self.n, self.dim), "recorded_at": (self.n,)}
-        if not isinstance(state, Mapping) or not set(state) >= {*shapes, "clock"}:
-            got = sorted(state) if isinstance(state, Mapping) else type(state).__name__
-            raise invalid("state", "be of an EmbeddingBank, with u, v, recorded_at and clock", got)
+        rule = "be of an EmbeddingBank, with u, v, recorded_at and clock"
+        if not isinstance(state, Mapping):
+            raise wrong_type("state", rule, state)
+        if not set(state) >= {*shapes, "clock"}:
+            raise invalid("state", rule, sorted(state))
         for name, shape in shapes.items():
             if tuple(state[name].shape) != shape:
                 raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
