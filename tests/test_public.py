@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import batchcut
-from batchcut import losses, sampling, selection, theory
+from batchcut import data, evaluation, losses, sampling, selection, theory
 
 PUBLIC = {
     "BatchPlan",
@@ -24,6 +24,8 @@ PUBLIC = {
     "Spectral",
     "StreamPlanner",
     "contrastive_loss",
+    "data",
+    "evaluation",
     "full_batch_loss",
     "gather",
     "gathered_contrastive_loss",
@@ -107,7 +109,7 @@ def test_public_name_resolves_and_is_documented(name: str) -> None:
     assert name in dir(batchcut)
 
 
-@pytest.mark.parametrize("package", [losses, sampling, selection, theory])
+@pytest.mark.parametrize("package", [data, evaluation, losses, sampling, selection, theory])
 def test_public_names_of_packages_are_documented(package: object) -> None:
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
     assert all(item.__doc__ for item in public)

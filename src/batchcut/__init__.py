@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import data as data
+    from . import evaluation as evaluation
     from . import integrations as integrations
     from . import losses as losses
     from . import sampling as sampling
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"integrations", "losses", "sampling", "selection", "theory"})
+_SUBPACKAGES = frozenset({"data", "evaluation", "integrations", "losses", "sampling", "selection", "theory"})
 _HOME_OF = {
     "BatchPlan": "selection",
     "Cut": "selection",

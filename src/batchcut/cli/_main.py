@@ -12,8 +12,11 @@ import tyro
 
 import batchcut
 
+from ._evaluate import Evaluate
 from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
+from ._select import Select
 from ._theory import Theory
+from ._train import Train
 
 
 class Verb(Protocol):
@@ -23,7 +26,7 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {"theory": Theory}
+VERBS: dict[str, Callable[..., Verb]] = {"select": Select, "theory": Theory, "train": Train, "evaluate": Evaluate}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,179 @@
+"""`batchcut train`: from images or pairs to an encoder."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ._console import console
+from ._exit import DONE
+
+if TYPE_CHECKING:
+    from batchcut.training import Config, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train an encoder, with the batches that teach it most, and score its retrieval.
+
+    A run is a folder: its settings, metrics, plans, checkpoints and the encoder. `batchcut train` alone trains on
+    scikit-learn's digits; `batchcut train --recipe cifar100-small --root DATA` on images;
+    `batchcut train --recipe pairs --data pairs:FILE` on features; `batchcut train --resume RUN` goes on with a run
+    that was stopped, and ends with what it would have ended with. `--show` prints all settings there are.
+    """
+
+    settings: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]")] = ()
+    """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
+
+    recipe: str | None = None
+    """Start from the settings of this recipe; --recipe list prints the names."""
+
+    config: Path | None = None
+    """Start from the settings in this TOML file, such as the config.toml of a run."""
+
+    run_folder: Annotated[Path | None, tyro.conf.arg(name="run", aliases=["-o"])] = None
+    """The folder of the run; runs/DATA-METHOD-SEED if left out."""
+
+    resume: Path | None = None
+    """Go on with the run in this folder."""
+
+    data: str | None = None
+    """Short for data.name=...: digits, cifar100, folder:PATH, pairs:FILE and so on."""
+
+    root: Path | None = None
+    """Short for data.root=...: where data sets are."""
+
+    show: bool = False
+    """Print all settings as TOML and do nothing else."""
+
+    json: bool = False
+    """Print the summary as JSON."""
+
+    quiet: bool = False
+    """Print nothing."""
+
+    def run(self) -> int:
+        """Trains and prints what came out."""
+        from batchcut.training import recipe_names, resume, to_toml, train
+
+        if self.recipe == "list":
+            print("\n".join(recipe_names()))
+            return DONE
+        config = None if self.resume is not None else self._settings()
+        if self.resume is not None and (self.settings or self.recipe or self.config or self.data or self.root):
+            raise ValueError("--resume goes on with the settings of the run; it takes no others")
+        if config is not None and self.show:
+            print(to_toml(config), end="")
+            return DONE
+        with _Watcher(hidden=self.quiet or self.json) as watcher:
+            if self.resume is not None:
+                result = resume(self.resume, observe=watcher)
+            elif config is not None:
+                result = train(config, self.run_folder or _folder_for(config), observe=watcher)
+        if _leads():
+            self._print(result)
+        return DONE
+
+    def _settings(self) -> "Config":
+        from batchcut.training import config_of, merged, read_toml, recipe, with_overrides
+
+        tree: dict[str, Any] = {} if self.recipe is None else recipe(self.recipe)
+        sources = [] if self.recipe is None else [f"recipe {self.recipe}"]
+        if self.config is not None:
+            tree = merged(tree, read_toml(self.config))
+            sources.append(str(self.config))
+        overrides = dict(_key_and_value(setting) for setting in self.settings)
+        if self.data is not None:
+            overrides["data.name"] = json.dumps(self.data)
+        if self.root is not None:
+            overrides["data.root"] = json.dumps(str(self.root))
+        return config_of(with_overrides(tree, overrides), source=", ".join(sources) or "settings")
+
+    def _print(self, result: "Result") -> None:
+        if self.quiet:
+            return
+        if self.json:
+            summary = {"run": str(result.run), "steps": result.steps, "scores": result.scores}
+            print(json.dumps(summary | {"seconds": result.seconds}, indent=2, ensure_ascii=False))
+            return
+        table = Table(title=f"{result.run}", title_justify="left", show_header=False)
+        table.add_row("steps", f"{result.steps:,}")
+        for name, value in result.scores.items():
+            table.add_row(name, f"{value:.2f}" if "rank" in name else f"{value:.2%}")
+        total = sum(result.seconds.values())
+        for name, value in result.seconds.items():
+            table.add_row(f"seconds {name}", f"{value:.1f} ({value / total:.1%})")
+        console().print(table)
+
+
+class _Watcher:
+    """Shows a bar on a terminal, and one line an evaluation elsewhere; on the error stream."""
+
+    def __init__(self, *, hidden: bool) -> None:
+        self._console = Console(stderr=True)
+        self._hidden = hidden
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(
+            *columns, console=self._console, transient=True, disable=hidden or not self._console.is_terminal
+        )
+        self._task: TaskID = self._bar.add_task("planning", rate="", total=None)
+        self._loss = ""
+
+    def __enter__(self) -> "_Watcher":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Shows an event of a run."""
+        kind = event["event"]
+        if self._hidden:
+            return
+        if kind == "progress":
+            speed = self._bar.tasks[0].speed
+            self._bar.update(
+                self._task,
+                completed=event["step"],
+                total=event["steps"],
+                description=f"epoch {event['epoch'] + 1} {self._loss}",
+                rate="" if speed is None else f"{speed:.0f} steps/s",
+            )
+        elif kind == "step":
+            self._loss = f"loss {event['loss']:.3f}"
+        elif kind == "evaluation":
+            scores = f"top-1 {event['top1']:.2%}, top-5 {event['top5']:.2%}, mrr {event['mrr']:.3f}"
+            self._console.print(
+                f"epoch {event['epoch']}, step {event['step']}: {self._loss}, {scores}", highlight=False
+            )
+
+
+def _key_and_value(setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not (key and equals):
+        raise ValueError(f"settings must have the form KEY=VALUE; got {setting!r}")
+    return key, value
+
+
+def _folder_for(config: "Config") -> Path:
+    data = config.data.name.partition(":")
+    name = Path(data[2]).stem if data[2] else data[0]
+    return Path("runs") / f"{name}-{type(config.selection.selector).__name__.lower()}-{config.seed}"
+
+
+def _leads() -> bool:
+    return os.environ.get("RANK", "0") == "0"

@@ -1,0 +1,86 @@
+"""From a name to a data set."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from batchcut._errors import check_integer, invalid, wrong_type
+
+from ._cifar import load_cifar10, load_cifar100
+from ._digits import load_digits
+from ._download import Transfer
+from ._fashion import load_fashion_mnist
+from ._folder import load_folder
+from ._obtain import obtain_folder
+from ._official import CIFAR10, CIFAR100, TINY_IMAGENET, Archive
+from ._pairs import load_pairs
+from ._records import Split
+from ._tiny_imagenet import load_tiny_imagenet
+
+_ARCHIVES: dict[str, tuple[Archive, Callable[[Path], Split]]] = {
+    "cifar10": (CIFAR10, load_cifar10),
+    "cifar100": (CIFAR100, load_cifar100),
+    "tiny-imagenet": (TINY_IMAGENET, load_tiny_imagenet),
+}
+_NAMES = ("digits", "fashion-mnist", *_ARCHIVES, "folder:PATH", "pairs:FILE")
+
+
+def load(
+    name: str,
+    *,
+    root: Path | None = None,
+    download: bool = False,
+    seed: int = 0,
+    image_size: int | None = None,
+    progress: Transfer | None = None,
+) -> Split:
+    """The data set of that name, in a part to learn from and one for the test.
+
+    - `digits`: scikit-learn's, always at hand; split by the seed.
+    - `fashion-mnist`, `cifar10`, `cifar100`, `tiny-imagenet`: in their official layout in a folder of `root`, with as
+      many images as the files hold. The official validation part of Tiny ImageNet is the test.
+    - `folder:PATH`: image files in `train` and `test` (or `val`), or in one folder that is split by the seed; classes
+      where sub-folders name them.
+    - `pairs:FILE`: two aligned arrays of features in `.npz`, `.safetensors`, `.parquet`, a folder of `.npy` files, or
+      two `.npy` files with a comma between them: `train_u`, `train_v`, `test_u`, `test_v`, or `u` and `v`, which are
+      split by the seed. What is named by parts stays memory-mapped, but for compressed files and Parquet.
+
+    Args:
+        name: One of the names above.
+        root: The folder where data sets are kept; None: `$BATCHCUT_DATA`, or else `batchcut` in the user's cache.
+        download: Fetch what is missing from the official address.
+        seed: Splits a set that comes without a test part: a fifth of it, at most 10,000 samples.
+        image_size: Side of the square to which the images of `folder:` are scaled and cut; None: as they are where
+            all have one size of at most 224 × 224, else the shortest side among them, at most 224.
+        progress: Called while a file is fetched with its name, the bytes that are there and all there will be.
+    """
+    if not isinstance(name, str):
+        raise wrong_type("name", "be a string", name)
+    check_integer("seed", seed, at_least=0)
+    kind, colon, address = name.partition(":")
+    if image_size is not None:
+        check_integer("image_size", image_size, at_least=1)
+        if kind != "folder":
+            raise invalid("image_size", "be left alone unless the images come from folder:", image_size)
+    if colon and kind in ("folder", "pairs"):
+        if not address:
+            raise invalid("name", f"say where after {kind}:", repr(name))
+        if kind == "folder":
+            return load_folder(address, seed=seed, image_size=image_size)
+        return load_pairs(address, seed=seed)
+    if name == "digits":
+        return load_digits(seed=seed)
+    place = default_root() if root is None else Path(root).expanduser()
+    if name == "fashion-mnist":
+        return load_fashion_mnist(place, download=download, progress=progress)
+    if name not in _ARCHIVES:
+        raise invalid("name", f"be one of {', '.join(_NAMES)}", repr(name))
+    archive, read = _ARCHIVES[name]
+    return read(obtain_folder(archive, place, download=download, progress=progress))
+
+
+def default_root() -> Path:
+    """Where data sets are kept unless told otherwise: `$BATCHCUT_DATA`, or else `batchcut` in the user's cache."""
+    if told := os.environ.get("BATCHCUT_DATA"):
+        return Path(told).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "batchcut"

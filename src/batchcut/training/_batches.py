@@ -1,0 +1,118 @@
+"""The batches of each epoch, for this process: planned, sampled, and kept."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
+from batchcut.selection import BatchPlan, Shuffle, batch_count, is_partition
+
+from ._config import Config
+from ._source import Indices
+
+Refill = Callable[[EmbeddingBank], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """The batches that remain of an epoch.
+
+    Attributes:
+        batches: the samples of each.
+        plan: a plan made just now; None where there was nothing to plan, or the batches are older.
+        shuffled_loss: the mean loss of shuffled batches by the embeddings that the plan was made from.
+        seconds: how long it took.
+    """
+
+    batches: list[Indices]
+    plan: BatchPlan | None
+    shuffled_loss: float | None
+    seconds: float
+
+
+class Batches:
+    """Plans each epoch from the bank, or shuffles.
+
+    Args:
+        config: the settings of the run.
+        samples: how many the training set has.
+        device: where the bank lives.
+        rank: this process.
+        world: how many there are.
+    """
+
+    def __init__(self, config: Config, *, samples: int, device: torch.device, rank: int, world: int) -> None:
+        self.settings = config.selection
+        self.bank = EmbeddingBank(samples, config.model.dim, device=device)
+        self.sharding = Sharding(rank=rank, world=world, mode=self.settings.sharing)
+        self.epochs, self.batch_size = config.epochs, config.batch_size
+        self.sampler = PlannedBatchSampler(
+            self.bank,
+            batch_size=config.batch_size,
+            selector=self.settings.selector,
+            seed=config.seed,
+            leftover=self.settings.leftover,
+            refresh=self.settings.refresh,
+            warmup=self.settings.shuffled_epochs if self.settings.plans else config.epochs,
+            sharding=self.sharding,
+        )
+
+    @property
+    def records(self) -> bool:
+        """Whether embeddings are recorded while training."""
+        return self.settings.plans and self.settings.planned_from == "bank"
+
+    def steps(self, accumulate: int) -> int:
+        """How many steps of so many batches each the whole run takes."""
+        return sum(-(-self._length(epoch) // accumulate) for epoch in range(self.epochs))
+
+    def of_epoch(self, epoch: int, refill: Refill) -> Epoch:
+        """The batches that remain of an epoch; `refill` fills the bank where a pass is asked for."""
+        started = time.perf_counter()
+        self.sampler.set_epoch(epoch)
+        if self.sampler.will_plan and not self.records:
+            refill(self.bank)
+        before = self.sampler.plan
+        batches = [np.asarray(batch) for batch in self.sampler]
+        plan = self.sampler.plan if self.sampler.plan is not before else None
+        shuffled = self._shuffled_loss(plan) if plan is not None and self.sharding.rank == 0 else None
+        return Epoch(batches=batches, plan=plan, shuffled_loss=shuffled, seconds=time.perf_counter() - started)
+
+    def state(self, position: int | None) -> tuple[dict[str, object], dict[str, Tensor]]:
+        """Plain values and tensors to go on from after so many batches of the epoch; None: after all."""
+        facts = self.sampler.state_dict(position=position)
+        packed = facts.pop("batches")
+        facts["planned"] = packed is not None
+        facts["clock"] = self.bank.clock
+        tensors = {} if packed is None else {"batches": torch.frombuffer(bytearray(packed), dtype=torch.uint8)}
+        if self.settings.plans:
+            tensors |= {name: getattr(self.bank, name) for name in ("u", "v", "recorded_at")}
+        return facts, tensors
+
+    def load_state(self, facts: dict[str, object], tensors: dict[str, Tensor]) -> None:
+        """Goes on from a state."""
+        if self.settings.plans:
+            self.bank.load_state_dict(
+                {name: tensors[name] for name in ("u", "v", "recorded_at")} | {"clock": facts["clock"]}
+            )
+        batches = tensors["batches"].numpy().tobytes() if facts["planned"] else None
+        self.sampler.load_state_dict(facts | {"batches": batches})
+
+    def _length(self, epoch: int) -> int:
+        """How many batches this process gets in an epoch."""
+        unit = self.sharding.samples_per_round(self.batch_size)
+        used = len(self.bank) // unit * unit if self.settings.leftover == "rotate" else len(self.bank)
+        planned = self.settings.plans and epoch >= self.settings.shuffled_epochs
+        count = batch_count(self.settings.selector, used, self.batch_size) if planned else -(-used // self.batch_size)
+        covers = not planned or is_partition(self.settings.selector)
+        return self.sharding.count(count, cut=self.settings.leftover == "short" and covers)
+
+    def _shuffled_loss(self, plan: BatchPlan) -> float:
+        seen = self.bank.seen
+        u, v = (self.bank.u, self.bank.v) if bool(seen.all()) else (self.bank.u[seen], self.bank.v[seen])
+        shuffle = Shuffle(temperature=plan.temperature)
+        return shuffle(u, v, batch_size=min(plan.batch_size, len(u)), seed=plan.seed, epoch=plan.epoch).mean_loss

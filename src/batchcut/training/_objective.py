@@ -1,0 +1,51 @@
+"""What is minimised, on one process or on many."""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from batchcut.losses import SogCLR, contrastive_loss, gather, nt_xent
+
+from ._config import ObjectiveSettings
+
+
+class Objective(nn.Module):
+    """The loss of a batch of embeddings.
+
+    Args:
+        settings: which loss.
+        samples: how many the training set has.
+        split: whether each process holds a part of the batch, so that rows are gathered from all before the loss.
+    """
+
+    def __init__(self, settings: ObjectiveSettings, *, samples: int, split: bool) -> None:
+        super().__init__()
+        self.settings = settings
+        self.split = split
+        self.sogclr: SogCLR | None = None
+        if settings.loss == "sogclr":
+            self.sogclr = SogCLR(samples, temperature=settings.temperature, gamma=settings.gamma)
+
+    def forward(self, index: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """The loss of u: (n, d), v: (n, d), embeddings of the samples index: (n,)."""
+        if self.split:
+            u, v = gather(u), gather(v)
+            index = gather(index.to(u.device, torch.float64)[:, None])[:, 0].long()
+        if self.sogclr is not None:
+            loss: Tensor = self.sogclr(index, u, v)
+            if not self.split:
+                self._share(index)
+            return loss
+        if self.settings.loss == "simclr":
+            return nt_xent(u, v, temperature=self.settings.temperature)
+        return contrastive_loss(u, v, temperature=self.settings.temperature)
+
+    @torch.no_grad()
+    def _share(self, index: Tensor) -> None:
+        """Gives all processes the averages that each has just made anew, of other samples."""
+        if self.sogclr is None or not (dist.is_available() and dist.is_initialized() and self.training):
+            return
+        average = self.sogclr.log_average
+        index = index.to(average.device)
+        news = gather(torch.stack([index.double(), average[index].double()], dim=1))
+        average[news[:, 0].long()] = news[:, 1].to(average)

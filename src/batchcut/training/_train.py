@@ -1,0 +1,133 @@
+"""Beginning a run, going on with one, and what comes out."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import save
+from torch import nn
+
+from batchcut.data import load
+
+from ._checkpoint import checkpoint_steps, last_good_checkpoint, remove_checkpoint
+from ._config import Config, MachineSettings
+from ._files import write_bytes, write_json
+from ._folder import Lines, Lock, RunFolder
+from ._trainer import Observer, Trainer
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came out of a run.
+
+    Attributes:
+        run: its folder.
+        steps: how many were taken.
+        scores: of the last evaluation.
+        seconds: where the time went, over all starts: planning, training, evaluation, checkpoint.
+    """
+
+    run: Path
+    steps: int
+    scores: dict[str, float]
+    seconds: dict[str, float]
+
+
+def train(config: Config, run: str | Path, *, observe: Observer | None = None) -> Result:
+    """Begins a run in a new folder and takes it to its end.
+
+    Args:
+        config: all settings.
+        run: the folder; it must be new or empty.
+        observe: called with each line of metrics, and after each step.
+    """
+    return _run(config, RunFolder(Path(run)), observe or _ignore)
+
+
+def resume(run: str | Path, *, observe: Observer | None = None) -> Result:
+    """Goes on with a run from its last good checkpoint; weights, plans and metrics end as if it had never stopped."""
+    return _run(None, RunFolder(Path(run)), observe or _ignore)
+
+
+def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
+    settings = folder.config() if config is None and (folder.path / "config.toml").is_file() else config or Config()
+    fabric = _fabric(settings.machine)
+    lock: Lock | None = None
+    try:
+        if fabric.global_rank == 0:
+            lock = folder.open() if config is None else folder.create(settings)
+            folder.add_environment(world=fabric.world_size, device=str(fabric.device))
+        data = settings.data
+        root = None if data.root is None else Path(data.root)
+        split = load(data.name, root=root, download=data.download)
+        trainer = Trainer(settings, split, fabric, folder, observe if fabric.global_rank == 0 else _ignore)
+        try:
+            _go_back(trainer)
+            trainer.run()
+        finally:
+            for lines in trainer.lines.values():
+                lines.close()
+        return _finish(trainer)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _go_back(trainer: Trainer) -> None:
+    """Puts the trainer and what is in the folder where the last good checkpoint says; at the start if there is none."""
+    folder, lengths, plans = trainer.folder, {"metrics": 0, "timings": 0}, []
+    if checkpoint_steps(folder.checkpoints):
+        checkpoint = last_good_checkpoint(folder.checkpoints)
+        trainer.load(checkpoint)
+        lengths, plans = checkpoint.facts["lengths"], checkpoint.facts["plans"]
+    trainer.fabric.barrier()
+    if trainer.leads:
+        trainer.lines = {name: Lines(folder.path / f"{name}.jsonl", length=at) for name, at in lengths.items()}
+        folder.drop_plans(but=plans)
+        for later in (step for step in checkpoint_steps(folder.checkpoints) if step > trainer.step):
+            remove_checkpoint(folder.checkpoints, later)
+
+
+def _finish(trainer: Trainer) -> Result:
+    seconds: dict[str, float] = {}
+    if trainer.leads:
+        for line in (trainer.folder.path / "timings.jsonl").read_text(encoding="utf-8").splitlines():
+            for name, value in json.loads(line).items():
+                if name not in ("event", "epoch", "step"):
+                    seconds[name] = seconds.get(name, 0.0) + value
+        write_bytes(trainer.folder.path / "model.safetensors", save(_weights(trainer.bare_model)))
+        summary = {"steps": trainer.step, "epochs": trainer.epoch, "scores": trainer.scores, "seconds": seconds}
+        write_json(trainer.folder.path / "result.json", summary)
+    return Result(run=trainer.folder.path, steps=trainer.step, scores=trainer.scores, seconds=seconds)
+
+
+def _weights(model: nn.Module) -> dict[str, Any]:
+    return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+
+
+def _fabric(machine: MachineSettings) -> "Fabric":
+    """Fabric for one process or for many; under `torchrun` there are as many as that says."""
+    from lightning.fabric import Fabric  # takes seconds, which nobody should wait for who only reads settings
+
+    devices, nodes = machine.devices, machine.nodes
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    fabric = Fabric(
+        accelerator=machine.accelerator,
+        devices=devices,
+        num_nodes=nodes,
+        strategy="ddp" if devices * nodes > 1 else "auto",
+        precision=machine.precision,
+    )
+    fabric.launch()
+    return fabric
+
+
+def _ignore(_: object) -> None:
+    """Observes nothing."""

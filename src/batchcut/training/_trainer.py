@@ -1,0 +1,293 @@
+"""The loop: plan, step, record; score and keep what came out."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from batchcut._errors import invalid
+from batchcut.data import Split
+from batchcut.sampling import EmbeddingBank
+
+from ._batches import Batches, Epoch
+from ._checkpoint import Checkpoint, save_checkpoint
+from ._config import Config
+from ._folder import Lines, RunFolder
+from ._model import build_model
+from ._objective import Objective
+from ._optimiser import build_optimiser, learning_rate, load_optimiser_state, optimiser_state, warmup_steps
+from ._random import KEPT, PASS, VIEWS, generator
+from ._scoring import embed, score
+from ._source import Indices, sources
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+Observer = Callable[[Mapping[str, Any]], None]
+
+
+class DivergedError(ValueError):
+    """The loss or a weight is no longer a finite number."""
+
+
+class Trainer:
+    """A run in progress; `run` takes it to its end from wherever it is.
+
+    Attributes:
+        epoch: the epoch that comes next or is under way.
+        position: how many of its batches are done.
+        step: how many steps were taken in all.
+        steps: how many there are to take.
+        scores: the last ones.
+    """
+
+    def __init__(self, config: Config, split: Split, fabric: "Fabric", folder: RunFolder, observe: Observer) -> None:
+        self.config, self.fabric, self.folder, self.observe = config, fabric, folder, observe
+        self.train_set, self.test_set = sources(split, config.data, config.views)
+        samples = len(self.train_set)
+        if samples < config.batch_size:
+            raise invalid("batch_size", f"be at most the number of training samples, {samples}", config.batch_size)
+        self.bare_model = build_model(config.model, seed=config.seed, inputs=self.train_set.inputs)
+        self.bare_optimiser = build_optimiser(self.bare_model, config.optimiser, config.peak_rate)
+        self.model, self.optimiser = fabric.setup(self.bare_model, self.bare_optimiser)
+        split_batches = fabric.world_size > 1 and config.selection.sharing == "split"
+        self.objective = Objective(config.objective, samples=samples, split=split_batches).to(fabric.device)
+        self.batches = Batches(
+            config, samples=samples, device=fabric.device, rank=fabric.global_rank, world=fabric.world_size
+        )
+        self.steps = self.batches.steps(config.optimiser.accumulate)
+        self.warmup = warmup_steps(config.optimiser, epochs=config.epochs, steps=self.steps)
+        self.epoch = self.position = self.step = 0
+        self.scores: dict[str, float] = {}
+        self.pending: list[Tensor] = []
+        self.seconds: Counter[str] = Counter()
+        self.lines: dict[str, Lines] = {}
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.fabric.global_rank == 0
+
+    def run(self) -> None:
+        """Trains to the end."""
+        if self.step == 0:
+            self._keep_embeddings("initial")
+        while self.epoch < self.config.epochs:
+            with self._timed("total"):
+                self._train_epoch()
+            self._tell_seconds()
+        self._keep_embeddings("final")
+
+    def _train_epoch(self) -> None:
+        with self._timed("planning"):
+            epoch = self.batches.of_epoch(self.epoch, self._refill)
+            self._keep_plan(epoch)
+        self.model.train()
+        accumulate = self.config.optimiser.accumulate
+        groups = [epoch.batches[at : at + accumulate] for at in range(0, len(epoch.batches), accumulate)]
+        for group in groups[:-1]:
+            self._take_step(group)
+            self._pause(epoch_ends=False)
+        for group in groups[-1:]:
+            self._take_step(group)
+        self.epoch, self.position = self.epoch + 1, 0
+        self._pause(epoch_ends=True)
+
+    def _take_step(self, group: list[Indices]) -> None:
+        """One step of the optimiser by the mean gradient of some batches."""
+        rate = learning_rate(self.step, steps=self.steps, warmup=self.warmup, peak=self.config.peak_rate)
+        for parameters in self.bare_optimiser.param_groups:
+            parameters["lr"] = rate
+        losses = []
+        for place, index in enumerate(group):
+            with self.fabric.no_backward_sync(self.model, enabled=place + 1 < len(group)):
+                loss = self._loss(torch.from_numpy(index), index)
+                self.fabric.backward(loss / len(group) if len(group) > 1 else loss)
+            losses.append(loss.detach())
+            self.position += 1
+        if self.config.optimiser.clip is not None:
+            self.fabric.clip_gradients(self.model, self.optimiser, max_norm=self.config.optimiser.clip)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.step += 1
+        self.pending.append(losses[0] if len(losses) == 1 else torch.stack(losses).mean())
+        self.observe({"event": "progress", "epoch": self.epoch, "step": self.step, "steps": self.steps})
+        if self.step % self.config.keeping.log_every == 0 or self.step == self.steps:
+            self._log_loss(rate)
+
+    def _loss(self, samples: Tensor, index: Indices) -> Tensor:
+        numbers = (VIEWS, self.config.seed, self.epoch, self.position, self.fabric.global_rank)
+        u, v = self.model(*self.train_set.sides(index, self.fabric.device, *numbers))
+        try:
+            loss: Tensor = self.objective(samples, u, v)
+        except ValueError as error:
+            if bool(torch.isfinite(u).all() and torch.isfinite(v).all()):
+                raise
+            raise self._diverged("an embedding is not finite") from error
+        if self.batches.records:
+            self.batches.bank.record(samples, u.detach(), v.detach())
+        return loss
+
+    def _log_loss(self, rate: float) -> None:
+        loss = float(self.fabric.all_reduce(torch.stack(self.pending).mean(), reduce_op="mean"))
+        self.pending.clear()
+        if not np.isfinite(loss):
+            raise self._diverged(f"the loss is {loss}")
+        self._tell({"event": "step", "epoch": self.epoch, "step": self.step, "loss": loss, "lr": rate})
+
+    def _pause(self, *, epoch_ends: bool) -> None:
+        """Scores the model and saves a checkpoint, where it is time to."""
+        ended = self.epoch == self.config.epochs
+        scoring, keeping = self.config.evaluation, self.config.keeping
+        every = scoring.every_epochs if epoch_ends else 0
+        if ended or _due(self.epoch, every) or _due(self.step, scoring.every_steps):
+            with self._timed("evaluation"):
+                self._score()
+        every = keeping.checkpoint_epochs if epoch_ends else 0
+        if ended or _due(self.epoch, every) or _due(self.step, keeping.checkpoint_steps):
+            with self._timed("checkpoint"):
+                self.save()
+
+    def _score(self) -> None:
+        scoring = self.config.evaluation
+        if self.leads:
+            with self.fabric.autocast():
+                self.scores = score(
+                    self.bare_model,
+                    self.test_set,
+                    self.fabric.device,
+                    seed=self.config.seed,
+                    draws=scoring.draws,
+                    batch_size=scoring.batch_size,
+                )
+            self._tell({"event": "evaluation", "epoch": self.epoch, "step": self.step} | self.scores)
+        self.fabric.barrier()
+
+    def _refill(self, bank: EmbeddingBank) -> None:
+        """Records the embeddings of the whole training set as they are now; each process does its share."""
+        as_trained = self.config.selection.planned_from == "training-pass"
+        everything = np.arange(self.fabric.global_rank, len(self.train_set), self.fabric.world_size)
+        size = self.config.batch_size if as_trained else self.config.evaluation.batch_size
+        self.bare_model.train(as_trained)
+        with torch.no_grad(), self.fabric.autocast():
+            # A last part of one sample would have no spread for a batch norm in training mode.
+            for part, index in enumerate(np.array_split(everything, -(-len(everything) // size))):
+                numbers = (PASS, self.config.seed, self.epoch, part, self.fabric.global_rank)
+                u, v = self.bare_model(*self.train_set.sides(index, self.fabric.device, *numbers))
+                bank.record(torch.from_numpy(index), u, v)
+        self.bare_model.train()
+
+    def _keep_plan(self, epoch: Epoch) -> None:
+        plan = epoch.plan
+        if plan is not None:
+            if self.leads:
+                self.folder.save_plan(plan)
+            event = {"method": plan.method, "mean_loss": plan.mean_loss, "shuffled_loss": epoch.shuffled_loss}
+            self._tell({"event": "plan", "epoch": self.epoch} | event)
+        elif self.position == 0 and self.batches.sampler.plan is None:
+            self._tell({"event": "plan", "epoch": self.epoch, "method": "Shuffle"})
+
+    def _keep_embeddings(self, name: str) -> None:
+        """Writes embeddings of some training samples, the same ones each time."""
+        count = min(self.config.keeping.embeddings, len(self.train_set))
+        if not (self.leads and count):
+            return
+        order = torch.randperm(len(self.train_set), generator=generator(KEPT, self.config.seed))
+        index = order[:count].sort().values
+        size = self.config.evaluation.batch_size
+        with self.fabric.autocast():
+            numbers = (KEPT, self.config.seed)
+            u, v = embed(self.bare_model, self.train_set, index.numpy(), self.fabric.device, *numbers, batch_size=size)
+        self.folder.save_embeddings(name, {"index": index, "u": u.half(), "v": v.half()})
+
+    def save(self) -> None:
+        """Writes a checkpoint, after all lines that belong before it."""
+        self._check_weights()
+        if self.fabric.world_size > 1 and self.batches.records:
+            self.batches.bank.join()
+        if self.leads:
+            lengths = {name: lines.sync() for name, lines in self.lines.items()}
+            sampler, planned = self.batches.state(self.position or None)
+            groups, moments = optimiser_state(self.bare_optimiser)
+            facts = {
+                "epoch": self.epoch,
+                "position": self.position,
+                "scores": self.scores,
+                "sampler": sampler,
+                "optimiser": groups,
+                "scaler": None if self._scaler is None else self._scaler.state_dict(),
+                "lengths": lengths,
+                "plans": self.folder.plans(),
+            }
+            tensors = _prefixed("model", self.bare_model.state_dict()) | _prefixed("optimiser", moments)
+            tensors |= _prefixed("objective", self.objective.state_dict()) | _prefixed("planned", planned)
+            if self.pending:
+                tensors["pending"] = torch.stack(self.pending)
+            checkpoint = Checkpoint(step=self.step, facts=facts, tensors=tensors)
+            save_checkpoint(self.folder.checkpoints, checkpoint, keep=self.config.keeping.checkpoints)
+        self.fabric.barrier()
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Goes back to where the run was at a checkpoint."""
+        facts, tensors = checkpoint.facts, checkpoint.tensors
+        self.step, self.epoch, self.position = checkpoint.step, facts["epoch"], facts["position"]
+        self.scores = facts["scores"]
+        self.bare_model.load_state_dict(_of_prefix("model", tensors))
+        self.objective.load_state_dict(_of_prefix("objective", tensors))
+        load_optimiser_state(self.bare_optimiser, facts["optimiser"], _of_prefix("optimiser", tensors))
+        if self._scaler is not None:
+            self._scaler.load_state_dict(facts["scaler"])
+        self.batches.load_state(facts["sampler"], _of_prefix("planned", tensors))
+        if "pending" in tensors:
+            self.pending = list(tensors["pending"].to(self.fabric.device))
+
+    @property
+    def _scaler(self) -> Any:
+        return getattr(self.fabric.strategy.precision, "scaler", None)
+
+    def _check_weights(self) -> None:
+        if not all(bool(torch.isfinite(weight).all()) for weight in self.bare_model.parameters()):
+            raise self._diverged("a weight is not finite")
+
+    def _diverged(self, what: str) -> DivergedError:
+        return DivergedError(
+            f"training has diverged: {what} after step {self.step} in epoch {self.epoch}; checkpoints and metrics up to "
+            f"there are in {self.folder.path}. A lower optimiser.learning_rate, now {self.config.peak_rate:g}, or "
+            "optimiser.clip may help"
+        )
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        if self.leads:
+            self.lines["metrics"].write(event)
+            self.observe(event)
+
+    def _tell_seconds(self) -> None:
+        parts = {name: round(self.seconds[name], 6) for name in ("planning", "evaluation", "checkpoint")}
+        training = self.seconds["total"] - sum(parts.values())
+        if self.leads:
+            event = {"event": "epoch", "epoch": self.epoch - 1, "step": self.step, "training": round(training, 6)}
+            self.lines["timings"].write(event | parts)
+        self.seconds.clear()
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[name] += time.perf_counter() - started
+
+
+def _due(count: int, every: int) -> bool:
+    return every > 0 and count % every == 0
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _of_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}

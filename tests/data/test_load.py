@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from batchcut.data import Images, Pairs, Split, load
+from batchcut.data._load import default_root
+from batchcut.data._split import split_rows
+
+
+def test_digits_need_nothing() -> None:
+    split = load("digits")
+    assert isinstance(split.train, Images)
+    assert isinstance(split.test, Images)
+    assert (len(split.train), len(split.test)) == (1438, 359)
+    assert split.train.shape == (1, 8, 8)
+    assert (split.train.pixels.min(), split.train.pixels.max()) == (0, 255)
+    assert split.train.labels is not None
+    assert set(split.train.labels.tolist()) == set(range(10))
+
+
+def test_the_seed_splits() -> None:
+    first, again, other = (load("digits", seed=seed).test for seed in (0, 0, 1))
+    assert isinstance(first, Images)
+    assert isinstance(again, Images)
+    assert isinstance(other, Images)
+    np.testing.assert_array_equal(first.pixels, again.pixels)
+    assert not np.array_equal(first.pixels, other.pixels)
+
+
+@pytest.mark.parametrize(("count", "held_out"), [(10, 2), (57, 11), (50_000, 10_000), (60_000, 10_000)])
+def test_split_rows(count: int, held_out: int) -> None:
+    train, test = split_rows(count, seed=3)
+    assert len(test) == held_out
+    assert sorted([*train, *test]) == list(range(count))
+
+
+def test_too_few_to_split() -> None:
+    with pytest.raises(ValueError, match="a set without a test part must hold at least 10 samples to be split; got 9"):
+        split_rows(9, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nonsense", "name must be one of digits, fashion-mnist, cifar10, .*folder:PATH, pairs:FILE; got 'nonsense'"),
+        ("files:x", "name must be one of .*; got 'files:x'"),
+        ("pairs:", "name must say where after pairs:; got 'pairs:'"),
+        ("folder:", "name must say where after folder:; got 'folder:'"),
+    ],
+)
+def test_unknown_names(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        load(name)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(TypeError, match="name must be a string; got PosixPath"):
+        load(Path("digits"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seed must be at least 0; got -1"):
+        load("digits", seed=-1)
+    with pytest.raises(ValueError, match="image_size must be left alone unless the images come from folder:; got 8"):
+        load("digits", image_size=8)
+
+
+def test_where_data_sets_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("BATCHCUT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_root() == tmp_path / "batchcut"
+    monkeypatch.setenv("BATCHCUT_DATA", "~/sets")
+    assert default_root() == Path.home() / "sets"
+
+
+IMAGES = Images("x", np.zeros((4, 1, 2, 2), np.uint8), None)
+PAIRS = Pairs("x", np.zeros((4, 2)), np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Images("x", np.zeros((4, 2, 2), np.uint8), None), r"pixels must have shape \(N, C, H, W\)"),
+        (lambda: Images("x", np.zeros((4, 2, 2, 2), np.uint8), None), r"with C = 1 or 3; got \(4, 2, 2, 2\)"),
+        (lambda: Images("x", np.zeros((4, 1, 2, 2)), None), "pixels must hold uint8; got float64"),  # type: ignore[arg-type]
+        (lambda: Images("x", IMAGES.pixels, np.zeros(3, np.int64)), "labels must hold one class for each of the 4"),
+        (lambda: Images("x", IMAGES.pixels, np.zeros(4)), "labels must hold int64; got float64"),  # type: ignore[arg-type]
+        (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((3, 2))), "v must have as many rows as u, 4; got 3"),
+        (lambda: Pairs("x", np.zeros(4), np.zeros((4, 2))), r"u must have two dimensions .*; got shape \(4,\)"),
+        (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((4, 2), int)), "v must hold floating-point"),
+        (lambda: Split(IMAGES, PAIRS), "test must be Images, as train is; got Pairs"),
+        (
+            lambda: Split(IMAGES, Images("x", np.zeros((4, 3, 2, 2), np.uint8), None)),
+            "test must hold images of the size",
+        ),
+        (lambda: Split(PAIRS, Pairs("x", np.zeros((4, 2)), np.zeros((4, 2)))), r"as wide as train's, \(2, 3\)"),
+        (lambda: Split(Images("x", IMAGES.pixels[:1], None), IMAGES), "train must hold at least 2 samples; got 1"),
+    ],
+)
+def test_records_cannot_be_invalid(make: "object", text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        make()  # type: ignore[operator]
