@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="instead of 10 for images and 6 for pairs")
     parser.add_argument("--train", type=int, help="use so many training samples")
-    parser.add_argument("--evaluate-every", type=int, default=80, help="steps between two evaluations")
+    parser.add_argument("--evaluate-every", type=int, default=160, help="steps between two evaluations")
     parser.add_argument("--output", type=Path, help="JSON file for all figures")
     options = parser.parse_args()
     if options.cifar is None and options.pairs is None:

@@ -18,7 +18,8 @@ from batchcut.training._optimiser import (
 
 
 def test_lars_scales_weights_and_leaves_biases_and_norms_to_plain_sgd() -> None:
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    linear = nn.Linear(3, 4)
+    model = nn.Sequential(linear, nn.BatchNorm1d(4))
     settings = OptimiserSettings(name="lars", momentum=0.0, weight_decay=0.1)
     optimiser = build_optimiser(model, settings, 0.5)
     for parameter in model.parameters():
@@ -28,7 +29,7 @@ def test_lars_scales_weights_and_leaves_biases_and_norms_to_plain_sgd() -> None:
     weight, *others = before
     ratio = 1e-3 * weight.norm() / (math.sqrt(12 * 4) + 0.1 * weight.norm())
     expected = weight - 0.5 * ratio * (2.0 + 0.1 * weight)
-    torch.testing.assert_close(model[0].weight.detach(), expected)
+    torch.testing.assert_close(linear.weight.detach(), expected)
     for parameter, old in zip(list(model.parameters())[1:], others, strict=True):
         torch.testing.assert_close(parameter.detach(), old - 0.5 * 2.0)
 
