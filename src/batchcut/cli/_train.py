@@ -33,7 +33,8 @@ class Train:
     """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
 
     recipe: str | None = None
-    """Start from the settings of this recipe; --recipe list prints the names."""
+    """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config: digits, or
+    pairs where --data says so."""
 
     config: Path | None = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
@@ -84,8 +85,9 @@ class Train:
     def _settings(self) -> "Config":
         from batchcut.training import config_of, merged, read_toml, recipe, with_overrides
 
-        tree: dict[str, Any] = {} if self.recipe is None else recipe(self.recipe)
-        sources = [] if self.recipe is None else [f"recipe {self.recipe}"]
+        name = self.recipe or self._usual_recipe()
+        tree: dict[str, Any] = {} if name is None else recipe(name)
+        sources = [] if name is None else [f"recipe {name}"]
         if self.config is not None:
             tree = merged(tree, read_toml(self.config))
             sources.append(str(self.config))
@@ -95,6 +97,11 @@ class Train:
         if self.root is not None:
             overrides["data.root"] = json.dumps(str(self.root))
         return config_of(with_overrides(tree, overrides), source=", ".join(sources) or "settings")
+
+    def _usual_recipe(self) -> str | None:
+        if self.config is not None:
+            return None
+        return "pairs" if (self.data or "").startswith("pairs:") else "digits"
 
     def _print(self, result: "Result") -> None:
         if self.quiet:
