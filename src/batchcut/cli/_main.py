@@ -13,6 +13,7 @@ import tyro
 import batchcut
 
 from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
+from ._report import Report
 from ._theory import Theory
 from ._train import Train
 
@@ -24,7 +25,7 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {"theory": Theory, "train": Train}
+VERBS: dict[str, Callable[..., Verb]] = {"train": Train, "report": Report, "theory": Theory}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
