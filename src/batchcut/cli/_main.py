@@ -12,6 +12,7 @@ import tyro
 
 import batchcut
 
+from ._demo import Demo
 from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
 from ._report import Report
 from ._theory import Theory
@@ -25,7 +26,7 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {"train": Train, "report": Report, "theory": Theory}
+VERBS: dict[str, Callable[..., Verb]] = {"demo": Demo, "train": Train, "report": Report, "theory": Theory}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

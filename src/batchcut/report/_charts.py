@@ -69,7 +69,8 @@ def time_chart(comparison: Comparison) -> Chart:
     words = "; ".join(f"{label} {values[0]:.2f} s of {sum(values):.1f} s" for label, values in rows)
     svg = bar_chart(rows, PARTS, name=title, summary=f"Planning: {words}.", x_label="seconds, mean over seeds")
     cells = [
-        [label, *(f"{value:.2f}" for value in values), f"{values[0] / (sum(values) or 1):.1%}"] for label, values in rows
+        [label, *(f"{value:.2f}" for value in values), f"{values[0] / (sum(values) or 1):.1%}"]
+        for label, values in rows
     ]
     return Chart(title=title, svg=svg, columns=("method", *PARTS, "share of planning"), rows=cells)
 

@@ -87,8 +87,7 @@ def _shown_plan(run: Run, label: str, name: str) -> ShownPlan | None:
     for number, kind in zip(chosen, kinds, strict=True):
         members = plan.batches[number][plan.batches[number] >= 0]
         batches.append(_shown(number, kind, members, kept, rows, plan))
-    for members in kept["shuffled"]:
-        batches.append(_shown(None, "shuffled", members, kept, rows, plan))
+    batches += [_shown(None, "shuffled", members, kept, rows, plan) for members in kept["shuffled"]]
     return ShownPlan(label=label, plan=plan, batches=batches)
 
 
@@ -132,7 +131,9 @@ def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[st
     for each in (64, 16, 8, 4, 2, 1):
         kept = [(plan, _first_of_each_kind(plan, each)) for plan in plans]
         data = [_plan_data(plan, batches) for plan, batches in kept]
-        used = np.unique(np.concatenate([batch.members for _, batches in kept for batch in batches] or [[]])).astype(int)
+        used = np.unique(np.concatenate([batch.members for _, batches in kept for batch in batches] or [[]])).astype(
+            int
+        )
         sheet = thumbnail_sheet(samples.pixels[used]) if samples.pixels is not None and len(used) else None
         size = sum(len(b["weights"]) + len(b["suspects"]) for plan in data for b in plan["batches"])
         if size + (len(sheet.address) if sheet else 0) < _MOST_BYTES:

@@ -119,7 +119,9 @@ def _finding(comparison: Comparison) -> str:
     if base is None or len(scored) == 1:
         return f"The highest top-1 accuracy is that of {best.label}: {percent(best.top1)}."
     if best is base:
-        return f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
+        return (
+            f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
+        )
     reached = comparison.steps_to_baseline(best)
     ahead = f"{best.label} ends {(best.top1 - base.top1) * 100:.1f} points above shuffled batches"
     finding = f"{ahead} ({percent(best.top1)} against {percent(base.top1)})"

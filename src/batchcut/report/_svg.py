@@ -38,6 +38,7 @@ class Scale:
     high: float
     start: float
     end: float
+    whole: bool = False
 
     def __call__(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low or 1.0)
@@ -49,6 +50,7 @@ class Scale:
         raw = span / most
         unit = 10.0 ** math.floor(math.log10(raw))
         step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw * 0.999)
+        step = max(1.0, round(step)) if self.whole else step
         first = math.ceil(self.low / step - 1e-9)
         return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
@@ -79,7 +81,7 @@ def line_chart(
     shown = [s for s in series if len(s.x)]
     if not shown:
         return ""
-    x = _scale([s.x for s in shown], _LEFT, WIDTH - _RIGHT, pad=0.0)
+    x = _scale([s.x for s in shown], _LEFT, WIDTH - _RIGHT, pad=0.0, whole=True)
     y = _scale([v for s in shown for v in (s.low, s.high)], HEIGHT - _BOTTOM, _TOP, pad=0.05, from_zero=from_zero)
     parts = [_frame(x, y, x_label, y_label, number, y_text)]
     for one in shown:
@@ -158,10 +160,12 @@ def key_mark(style: int) -> str:
     return f'<svg class="key" viewBox="0 0 26 12" aria-hidden="true">{line}{mark(style, 13, 6)}</svg>'
 
 
-def _scale(values: Sequence[Array], start: float, end: float, *, pad: float, from_zero: bool = False) -> Scale:
+def _scale(
+    values: Sequence[Array], start: float, end: float, *, pad: float, from_zero: bool = False, whole: bool = False
+) -> Scale:
     low, high = float(min(v.min() for v in values)), float(max(v.max() for v in values))
     room = (high - low) * pad or (pad and abs(high) * pad)
-    return Scale(low=0.0 if from_zero else low - room, high=high + room, start=start, end=end)
+    return Scale(low=0.0 if from_zero else low - room, high=high + room, start=start, end=end, whole=whole)
 
 
 def _frame(
@@ -177,8 +181,8 @@ def _frame(
     for tick in y.ticks(ticks):
         lines.append(f'<line class="grid" x1="{x.start}" x2="{x.end}" y1="{y(tick)}" y2="{y(tick)}"/>')
         lines.append(f'<text class="tick" x="{x.start - 6}" y="{y(tick) + 4}" text-anchor="end">{y_text(tick)}</text>')
-    for tick in x.ticks(ticks):
-        lines.append(f'<text class="tick" x="{x(tick)}" y="{y.start + 17}" text-anchor="middle">{x_text(tick)}</text>')
+    below = f'y="{y.start + 17}" text-anchor="middle"'
+    lines += [f'<text class="tick" x="{x(tick)}" {below}>{x_text(tick)}</text>' for tick in x.ticks(ticks)]
     lines.append(f'<line class="axis" x1="{x.start}" x2="{x.end}" y1="{y.start}" y2="{y.start}"/>')
     middle = (x.start + x.end) / 2
     lines.append(f'<text class="tick" x="{middle}" y="{y.start + 36}" text-anchor="middle">{escape(x_label)}</text>')
