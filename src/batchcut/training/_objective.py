@@ -30,8 +30,9 @@ class Objective(nn.Module):
         """The loss of u: (n, d), v: (n, d), embeddings of the samples index: (n,)."""
         if self.split:
             u, v = gather(u), gather(v)
-            index = gather(index.to(u.device, torch.float64)[:, None])[:, 0].long()
         if self.sogclr is not None:
+            if self.split:
+                index = _gathered(index.to(u.device)[:, None])[:, 0].long()
             loss: Tensor = self.sogclr(index, u, v)
             if not self.split:
                 self._share(index)
@@ -47,5 +48,12 @@ class Objective(nn.Module):
             return
         average = self.sogclr.log_average
         index = index.to(average.device)
-        news = gather(torch.stack([index.double(), average[index].double()], dim=1))
+        news = _gathered(torch.stack([index.double(), average[index].double()], dim=1))
         average[news[:, 0].long()] = news[:, 1].to(average)
+
+
+def _gathered(rows: Tensor) -> Tensor:
+    """Rows (n, d) of all processes, the first column of which holds indices; exact below 2⁵³."""
+    first = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
+    first[0] = 1  # `gather` takes embeddings, none of which is zero
+    return gather(rows.double() + first) - first

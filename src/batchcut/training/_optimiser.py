@@ -50,11 +50,18 @@ def load_optimiser_state(
     optimiser: torch.optim.Optimizer, groups: list[dict[str, float]], tensors: dict[str, torch.Tensor]
 ) -> None:
     """Puts back what `optimiser_state` gave, into an optimiser with the same settings."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     held: dict[int, dict[str, torch.Tensor]] = {}
     for path, tensor in tensors.items():
         place, name = path.split(".", 1)
-        held.setdefault(int(place), {})[name] = tensor
+        held.setdefault(int(place), {})[name] = _laid_out_as(parameters[int(place)], tensor)
     own = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict(
         {"state": held, "param_groups": [old | new for old, new in zip(own, groups, strict=True)]}
     )
+
+
+def _laid_out_as(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in the parameter's order in memory: fused kernels walk through both as they lie there."""
+    same = tensor.shape == parameter.shape
+    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor) if same else tensor

@@ -66,8 +66,12 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
         root = None if data.root is None else Path(data.root)
         split = load(data.name, root=root, download=data.download)
         trainer = Trainer(settings, split, fabric, folder, observe if fabric.global_rank == 0 else _ignore)
-        _go_back(trainer)
-        trainer.run()
+        try:
+            _go_back(trainer)
+            trainer.run()
+        finally:
+            for lines in trainer.lines.values():
+                lines.close()
         return _finish(trainer)
     finally:
         if lock is not None:
@@ -92,8 +96,6 @@ def _go_back(trainer: Trainer) -> None:
 def _finish(trainer: Trainer) -> Result:
     seconds: dict[str, float] = {}
     if trainer.leads:
-        for lines in trainer.lines.values():
-            lines.close()
         for line in (trainer.folder.path / "timings.jsonl").read_text(encoding="utf-8").splitlines():
             for name, value in json.loads(line).items():
                 if name not in ("event", "epoch", "step"):

@@ -1,0 +1,136 @@
+"""What goes wrong is said clearly, without a traceback, and nothing is lost."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from batchcut.training import DivergedError, OptimiserSettings, config_of, read_toml, resume, to_toml, train
+from batchcut.training._folder import Lock
+from batchcut.training._toml import parse_toml, with_overrides
+
+from ._runs import batchcut, lines, pairs_config, write_pairs
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epoch = 3", "file: epoch is no setting; known has seed, epochs, "),
+        ("[optimiser]\nrate = 1", "file: optimiser.rate is no setting; optimiser has name, learning_rate"),
+        ('epochs = "3"', "file: epochs must be an integer; got '3'"),
+        ("epochs = 3.5", "file: epochs must be an integer; got 3.5"),
+        ("epochs = true", "file: epochs must be an integer; got True"),
+        ("epochs = 0", "file: epochs must be at least 1; got 0"),
+        ("optimiser = 3", "file: optimiser must be a table of settings; got 3"),
+        ('[data]\ntrain = "many"', "file: data.train must be an integer or \"none\"; got 'many'"),
+        ('[objective]\nloss = "hinge"', "file: objective.loss must be one of 'simclr', 'sogclr', 'infonce'; got 'hinge'"),
+        ('[selection.selector]\nmethod = "best"', "file: selection.selector.method must be one of 'shuffle', "),
+        ('[selection.selector]\nmethod = "cut"\nq = 3', "file: selection.selector.q is no setting"),
+        ('[selection.selector]\nmethod = "ordered"', "file: k must be given unless exact=True; got None"),
+    ],
+)
+def test_a_wrong_setting_is_named(text: str, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        config_of(parse_toml(text, source="file"), source="file")
+    assert str(caught.value).startswith(message)
+
+
+def test_what_is_no_toml_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("epochs = = 3")
+    with pytest.raises(ValueError, match=r"config.toml must be TOML; .*line 1"):
+        read_toml(tmp_path / "config.toml")
+
+
+def test_another_method_drops_the_settings_of_the_old() -> None:
+    tree = parse_toml('[selection.selector]\nmethod = "ordered"\nk = 5', source="file")
+    changed = with_overrides(tree, {"selection.selector.method": "cut", "selection.selector.pool": "4"})
+    assert changed["selection"]["selector"] == {"method": "cut", "pool": 4}
+
+
+def test_a_folder_in_use_is_left_alone(pairs: Path, tmp_path: Path) -> None:
+    train(pairs_config(pairs, epochs=1), tmp_path / "run")
+    holder = Lock(tmp_path / "run" / "lock")
+    with pytest.raises(ValueError, match=rf"run is in use by another process, {os.getpid()} on "):
+        resume(tmp_path / "run")
+    holder.release()
+    resume(tmp_path / "run")
+
+
+def test_a_folder_with_a_run_is_not_begun_again(pairs: Path, tmp_path: Path) -> None:
+    train(pairs_config(pairs, epochs=1), tmp_path / "run")
+    before = lines(tmp_path / "run")
+    with pytest.raises(ValueError, match="run must be a new or empty folder; --resume goes on with one; got"):
+        train(pairs_config(pairs, epochs=1), tmp_path / "run")
+    assert lines(tmp_path / "run") == before
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"run must be the folder of a run, with its config.toml; got"):
+        resume(tmp_path)
+
+
+def test_a_diverged_loss_is_said_and_checkpoints_stay(pairs: Path, tmp_path: Path) -> None:
+    config = pairs_config(pairs, optimiser=OptimiserSettings(name="sgd", learning_rate=1e38, warmup_epochs=0))
+    with pytest.raises(DivergedError, match="training has diverged: .* A lower optimiser.learning_rate, now 1e\\+38"):
+        train(config, tmp_path / "run")
+    assert (tmp_path / "run" / "config.toml").exists()
+
+
+def test_too_large_a_batch_is_refused(pairs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="batch_size must be at most the number of training samples, 96; got 97"):
+        train(pairs_config(pairs, batch_size=97), tmp_path / "run")
+
+
+def test_an_encoder_for_images_takes_no_features(pairs: Path, tmp_path: Path) -> None:
+    done = batchcut("train", "--data", f"pairs:{pairs}", "-o", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "batchcut: model.encoder must be one of 'mlp' or 'linear' for features; got 'small-resnet'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_and_damaged_data_are_said_without_a_traceback(pairs: Path, tmp_path: Path) -> None:
+    (tmp_path / "damaged.npz").write_bytes(pairs.read_bytes()[:500])
+    for name in ("absent.npz", "damaged.npz"):
+        done = batchcut("train", "--recipe", "pairs", "--data", f"pairs:{tmp_path / name}", "-o", str(tmp_path / "run"))
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith("batchcut: ")
+        assert name in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tmp_path / "run").exists()
+
+
+def test_features_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path / "pairs.npz")
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    arrays["train_u"][3, 2] = np.nan
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="finite"):
+        train(pairs_config(path), tmp_path / "run")
+
+
+def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
+        done = batchcut("train", "--config", str(tmp_path / "config.toml"), "-o", str(disk / "run"), "--quiet")
+        assert done.returncode == 2
+        assert "batchcut: [Errno 28] No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        done = batchcut("train", "--resume", str(disk / "run"), "--quiet")
+        assert done.returncode == 0, done.stderr
+        assert lines(disk / "run")[-1]["event"] == "evaluation"
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -1,0 +1,83 @@
+"""The named settings."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchcut.selection import Cut, Ordered, Shuffle, Spectral
+from batchcut.training import (
+    Config,
+    DataSettings,
+    KeepingSettings,
+    MachineSettings,
+    ModelSettings,
+    ViewSettings,
+    config_of,
+    recipe,
+    recipe_names,
+    train,
+)
+
+METHODS = {"sgd": Shuffle, "osgd": Ordered, "sc": Spectral}
+CELLS = [(d, o, m) for d in ("cifar100", "tiny-imagenet") for o in ("simclr", "sogclr") for m in METHODS]
+
+
+def config_named(name: str) -> Config:
+    return config_of(recipe(name), source=name)
+
+
+@pytest.mark.parametrize(("data", "objective", "method"), CELLS)
+def test_the_twelve_cells_of_the_table_are_as_in_the_paper(data: str, objective: str, method: str) -> None:
+    config = config_named(f"paper-{data}-{objective}-{method}")
+    assert (config.data.name, config.objective.loss) == (data, objective)
+    assert isinstance(config.selection.selector, METHODS[method])
+    assert config.selection.selector.temperature == config.objective.temperature == 0.1
+    assert (config.epochs, config.batch_size, config.objective.gamma) == (100, 32, 0.9)
+    assert config.peak_rate == pytest.approx(0.075 * 32**0.5)
+    optimiser = config.optimiser
+    assert (optimiser.name, optimiser.momentum, optimiser.weight_decay) == ("lars", 0.9, 1e-6)
+    assert optimiser.warmup_epochs == 10
+    model = config.model
+    assert (model.encoder, model.projection, model.dim, model.zero_init) == ("resnet18", 2048, 128, True)
+    if isinstance(config.selection.selector, Ordered):
+        assert (config.selection.selector.k, config.selection.selector.q) == (1500, 150)
+    if isinstance(config.selection.selector, Spectral):
+        assert config.selection.selector.pool == 40
+
+
+def test_there_is_a_cut_recipe_beside_each_cell() -> None:
+    for data, objective, _ in CELLS:
+        assert isinstance(config_named(f"{data}-{objective}-cut").selection.selector, Cut)
+
+
+def test_every_recipe_is_complete() -> None:
+    assert len(recipe_names()) == 12 + 4 + 2
+    for name in recipe_names():
+        assert isinstance(config_named(name), Config)
+
+
+def test_an_unknown_recipe_is_refused_with_the_names() -> None:
+    with pytest.raises(ValueError, match="recipe must be one of cifar100-simclr-cut, .*; got 'nothing'"):
+        recipe("nothing")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [f"paper-cifar100-{o}-{m}" for o in ("simclr", "sogclr") for m in METHODS])
+def test_a_paper_recipe_trains_on_less(name: str, tmp_path: Path) -> None:
+    config = config_named(name)
+    selector = config.selection.selector
+    if isinstance(selector, Ordered):
+        selector = replace(selector, k=6, q=2, steps=1)
+    small = replace(
+        config,
+        epochs=2,
+        batch_size=8,
+        data=DataSettings(name="digits", train=64, test=16),
+        views=ViewSettings(recipe="paper", size=32),
+        model=ModelSettings(encoder="resnet18", stem="imagenet", projection=32, dim=16, zero_init=True),
+        selection=replace(config.selection, selector=selector),
+        keeping=KeepingSettings(log_every=1, embeddings=0),
+        machine=MachineSettings(accelerator="cpu"),
+    )
+    assert train(small, tmp_path / "run").scores["top1"] >= 0

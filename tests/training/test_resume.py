@@ -1,0 +1,148 @@
+"""A run that is killed and resumed ends as one that never stopped."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchcut.selection import Cut, Ordered, Shuffle
+from batchcut.training import Config, KeepingSettings, ObjectiveSettings, OptimiserSettings, resume, to_toml, train
+
+from ._runs import environment, image_config, lines, outcome, pairs_config, selecting, write_pairs
+
+STEPWISE = Path(__file__).with_name("_stepwise.py")
+
+
+class StopHereError(Exception):
+    """What stands for a kill within one process."""
+
+
+def stopped(config: Config, run: Path, *, step: int) -> None:
+    """Trains until a step and stops there as an error would."""
+
+    def observe(event: object) -> None:
+        if isinstance(event, dict) and event["event"] == "progress" and event["step"] == step:
+            raise StopHereError
+
+    with pytest.raises(StopHereError):
+        train(config, run, observe=observe)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.npz")
+
+
+@pytest.mark.parametrize("step", [1, 5, 12, 13, 31, 48])
+def test_goes_on_from_any_step(pairs: Path, tmp_path: Path, step: int) -> None:
+    config = pairs_config(pairs)
+    train(config, tmp_path / "whole")
+    stopped(config, tmp_path / "stopped", step=step)
+    resume(tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"selection": selecting(Cut(), planned_from="pass")},
+        {"selection": selecting(Cut(), planned_from="training-pass", refresh=2)},
+        {"selection": selecting(Ordered(k=3, q=2))},
+        {"selection": selecting(Shuffle())},
+        {"optimiser": OptimiserSettings(name="sgd", clip=1.0, accumulate=2)},
+        {"objective": ObjectiveSettings(loss="simclr")},
+    ],
+)
+def test_goes_on_with_images_whatever_the_settings(tmp_path: Path, changes: dict[str, object]) -> None:
+    config = image_config(**changes)
+    steps = train(config, tmp_path / "whole").steps
+    stopped(config, tmp_path / "stopped", step=steps * 2 // 3)
+    resume(tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+
+
+def test_the_outcome_would_show_a_difference(pairs: Path, tmp_path: Path) -> None:
+    train(pairs_config(pairs), tmp_path / "one")
+    train(pairs_config(pairs, seed=1), tmp_path / "other")
+    one, other = outcome(tmp_path / "one"), outcome(tmp_path / "other")
+    assert one.keys() == other.keys()
+    assert not any(one[name] == other[name] for name in one)
+
+
+def test_a_run_that_is_done_stays_as_it_is(pairs: Path, tmp_path: Path) -> None:
+    result = train(pairs_config(pairs), tmp_path / "run")
+    before = outcome(tmp_path / "run")
+    again = resume(tmp_path / "run")
+    assert outcome(tmp_path / "run") == before
+    assert again.scores == result.scores
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(pairs: Path, tmp_path: Path) -> None:
+    config = pairs_config(pairs)
+    train(config, tmp_path / "whole")
+    stopped(config, tmp_path / "stopped", step=33)
+    newest = max((tmp_path / "stopped" / "checkpoints").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-10])
+    with pytest.warns(RuntimeWarning, match="is damaged: .* bytes where .* were written; going on from step"):
+        resume(tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+
+
+def test_one_flipped_bit_is_found(pairs: Path, tmp_path: Path) -> None:
+    stopped(pairs_config(pairs, keeping=KeepingSettings(checkpoints=1)), tmp_path / "run", step=20)
+    (newest,) = (tmp_path / "run" / "checkpoints").glob("*.safetensors")
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    before = lines(tmp_path / "run")
+    with pytest.raises(ValueError, match="must hold a checkpoint to go on from; got .*its checksum is another"):
+        resume(tmp_path / "run")
+    assert lines(tmp_path / "run") == before
+
+
+def kill_and_resume(config: Config, folder: Path, *, moments: int, seed: int) -> None:
+    """Kills a run at random moments, resuming it each time, and compares the end with one that was never killed."""
+    (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
+
+    def start(run: str, place: int) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, str(STEPWISE), str(folder / run), str(folder / "config.toml"), str(place)]
+        return subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
+
+    whole = start("whole", 0)
+    assert whole.returncode == 0, whole.stderr
+    places = int(whole.stdout.split()[1])
+    rng, killed = random.Random(seed), 0
+    for _ in range(moments):
+        # A run that has come far is begun again, so that late moments do not crowd out the early ones.
+        attempt = start("killed", rng.randrange(1, places + 1))
+        if attempt.returncode == 0:
+            assert outcome(folder / "killed") == outcome(folder / "whole")
+            shutil.rmtree(folder / "killed")
+            attempt = start("killed", rng.randrange(1, places // 2))
+        assert attempt.returncode == -signal.SIGKILL, attempt.stderr
+        killed += 1
+    last = start("killed", 0)
+    assert last.returncode == 0, last.stderr
+    assert killed == moments
+    assert outcome(folder / "killed") == outcome(folder / "whole")
+
+
+def test_killed_at_random_moments(pairs: Path, tmp_path: Path) -> None:
+    kill_and_resume(pairs_config(pairs), tmp_path, moments=2, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments(tmp_path: Path) -> None:
+    kill_and_resume(replace(image_config(), epochs=5), tmp_path, moments=20, seed=2)
+
+
+def test_warns_of_nothing_where_all_is_well(pairs: Path, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(pairs_config(pairs), tmp_path / "run")
