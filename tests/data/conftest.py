@@ -26,7 +26,7 @@ class Server:
 
 def _handler(server: Server) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             wanted = self.headers.get("Range")
             server.asked.append((self.path, wanted))
             content = server.files.get(self.path.lstrip("/"))

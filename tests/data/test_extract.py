@@ -63,7 +63,7 @@ def test_folders_as_members(tmp_path: Path) -> None:
         assert (extract(tmp_path / name, root, folder="set", limit=1) / "void").is_dir()
 
 
-BAD_NAMES = ["../escape", "set/../../escape", "/tmp/escape", "elsewhere/file", "set\\..\\..\\escape", "C:/escape", "."]
+BAD_NAMES = ["../escape", "set/../../escape", "/escape", "elsewhere/file", "set\\..\\..\\escape", "C:/escape", "."]
 
 
 @pytest.mark.parametrize("pack", PACKS)

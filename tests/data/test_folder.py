@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.data._make import random_pixels, write_picture
 from PIL import Image
+from tests.data._make import random_pixels, write_picture
 
 from batchcut.data import Images, load
 
@@ -115,12 +115,12 @@ def test_palettes_and_transparency(tmp_path: Path) -> None:
 
 
 def test_bad_folders(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no such folder: .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder: .*nowhere"):
         part(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="must hold at least 2 images; got none"):
         part(tmp_path)
     write_picture(tmp_path / "only.png", random_pixels(1, 3, 4)[0])
-    with pytest.raises(ValueError, match="must hold at least 2 images; got one, only.png"):
+    with pytest.raises(ValueError, match=r"must hold at least 2 images; got one, only\.png"):
         part(tmp_path)
     write_picture(tmp_path / "second.png", random_pixels(1, 3, 4)[0])
     with pytest.raises(ValueError, match="must hold at least 10 samples to be split; got 2"):

@@ -85,7 +85,7 @@ PAIRS = Pairs("x", np.zeros((4, 2)), np.zeros((4, 3)))
         (lambda: Images("x", IMAGES.pixels, np.zeros(4)), "labels must hold int64; got float64"),  # type: ignore[arg-type]
         (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((3, 2))), "v must have as many rows as u, 4; got 3"),
         (lambda: Pairs("x", np.zeros(4), np.zeros((4, 2))), r"u must have two dimensions .*; got shape \(4,\)"),
-        (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((4, 2), int)), "v must hold floating-point"),  # type: ignore[arg-type]
+        (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((4, 2), int)), "v must hold floating-point"),
         (lambda: Split(IMAGES, PAIRS), "test must be Images, as train is; got Pairs"),
         (
             lambda: Split(IMAGES, Images("x", np.zeros((4, 3, 2, 2), np.uint8), None)),

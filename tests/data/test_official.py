@@ -14,7 +14,9 @@ import pytest
 from tests.data._make import random_pixels, write_cifar, write_cifar100, write_idx, write_picture
 
 from batchcut.data import Images, Split, _fashion, _load, load
+from batchcut.data._cifar import load_cifar100
 from batchcut.data._official import CIFAR100, FASHION_MNIST, TINY_IMAGENET, Archive, Source
+from batchcut.data._tiny_imagenet import load_tiny_imagenet
 
 if TYPE_CHECKING:
     from tests.data.conftest import Server
@@ -119,7 +121,7 @@ def test_cifar100_is_fetched_unpacked_and_found_again(
     pixels, _ = write_cifar100(tmp_path / "made" / "cifar-100-python")
     source = published(server, CIFAR100.source, pack(tmp_path / "made" / "cifar-100-python", "tar"))
     archive = replace(CIFAR100, source=source)
-    monkeypatch.setitem(_load._ARCHIVES, "cifar100", (archive, _load.load_cifar100))
+    monkeypatch.setitem(_load._ARCHIVES, "cifar100", (archive, load_cifar100))
     told: list[tuple[str, int, int]] = []
     root = tmp_path / "root"
     for _ in range(2):
@@ -127,7 +129,7 @@ def test_cifar100_is_fetched_unpacked_and_found_again(
         np.testing.assert_array_equal(train.pixels, pixels)
     assert len(server.asked) == 1
     assert told[-1] == ("cifar-100-python.tar.gz", source.size, source.size)
-    assert sorted(os.listdir(root)) == ["cifar-100-python"]
+    assert [path.name for path in root.iterdir()] == ["cifar-100-python"]
 
 
 def test_an_archive_that_lies_there_is_unpacked_without_the_net(
@@ -141,7 +143,7 @@ def test_an_archive_that_lies_there_is_unpacked_without_the_net(
         folder=CIFAR100.folder,
         unpacked=CIFAR100.unpacked,
     )
-    monkeypatch.setitem(_load._ARCHIVES, "cifar100", (archive, _load.load_cifar100))
+    monkeypatch.setitem(_load._ARCHIVES, "cifar100", (archive, load_cifar100))
     (tmp_path / "cifar-100-python.tar.gz").write_bytes(content[:-1])
     with pytest.raises(ValueError, match=r"cifar-100-python.tar.gz must have the checksum"):
         load("cifar100", root=tmp_path)
@@ -179,7 +181,8 @@ def test_fashion_mnist_is_fetched(server: "Server", tmp_path: Path, monkeypatch:
     sources = tuple(published(server, s, (tmp_path / "made" / s.name).read_bytes()) for s in FASHION_MNIST)
     monkeypatch.setattr(_fashion, "FASHION_MNIST", sources)
     assert len(load("fashion-mnist", root=tmp_path / "root", download=True).train) == 6
-    assert sorted(os.listdir(tmp_path / "root" / "fashion-mnist")) == sorted(source.name for source in sources)
+    found = (path.name for path in (tmp_path / "root" / "fashion-mnist").iterdir())
+    assert sorted(found) == sorted(source.name for source in sources)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ def test_tiny_imagenet_is_fetched(server: "Server", tmp_path: Path, monkeypatch:
     write_tiny(tmp_path / "made" / "tiny-imagenet-200")
     source = published(server, TINY_IMAGENET.source, pack(tmp_path / "made" / "tiny-imagenet-200", "zip"))
     archive = replace(TINY_IMAGENET, source=source)
-    monkeypatch.setitem(_load._ARCHIVES, "tiny-imagenet", (archive, _load.load_tiny_imagenet))
+    monkeypatch.setitem(_load._ARCHIVES, "tiny-imagenet", (archive, load_tiny_imagenet))
     train, test = images_of(load("tiny-imagenet", root=tmp_path / "root", download=True))
     assert train.pixels.shape == (6, 3, 64, 64)
     assert train.labels is not None

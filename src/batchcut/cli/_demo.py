@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 from rich.console import Console
@@ -44,6 +44,8 @@ class Demo:
 
     quiet: bool = False
     """Print nothing."""
+
+    after_interrupt: ClassVar[str] = "the same command goes on where it was stopped"
 
     def run(self) -> int:
         """Trains, compares and prints what came out."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 from rich.console import Console
@@ -58,6 +58,8 @@ class Train:
 
     quiet: bool = False
     """Print nothing."""
+
+    after_interrupt: ClassVar[str] = "`batchcut train --resume RUN` goes on from the last checkpoint"
 
     def run(self) -> int:
         """Trains and prints what came out."""

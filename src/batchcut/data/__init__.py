@@ -1,7 +1,11 @@
 """Data sets: images, and pairs of features, each in a part to learn from and one for the test."""
 
+from ._corrupted import CorruptedImages as CorruptedImages
+from ._corrupted import load_corrupted as load_corrupted
 from ._extras import needs as needs
 from ._load import load as load
+from ._npy import open_npy as open_npy
+from ._pairs import open_arrays as open_arrays
 from ._records import Images as Images
 from ._records import Pairs as Pairs
 from ._records import Split as Split

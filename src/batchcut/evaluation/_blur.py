@@ -27,13 +27,13 @@ def glass_blur(images: Doubles, constants: tuple[float, int, int], generators: G
     """
     sigma, reach, rounds = constants
     height, width = images.shape[1:3]
-    inside = np.ix_(range(reach + 1, height), range(reach + 1, width))
+    inner = (2, height - reach - 1, width - reach - 1)
     pixels = np.floor(gaussian_blur(images, sigma, generators) * 255 + 1e-6) / 255
     rows, columns = np.mgrid[0:height, 0:width]
     for _ in range(rounds):
         moved = np.zeros((2, len(images), height, width), np.int64)
         for number, rng in enumerate(generators):
-            moved[:, number, *inside] = rng.integers(-reach, reach, (2, inside[0].size, inside[1].size))
+            moved[:, number, reach + 1 :, reach + 1 :] = rng.integers(-reach, reach, inner)
         picture = np.arange(len(images))[:, None, None]
         pixels = pixels[picture, rows + moved[0], columns + moved[1]]
     return gaussian_blur(pixels, sigma, generators)

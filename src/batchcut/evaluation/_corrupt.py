@@ -94,8 +94,8 @@ def corrupt(pixels: Bytes, corruption: str, *, severity: int = 1, seed: int = 0,
     level = check_integer("severity", severity, at_least=1, at_most=5)
     check_integer("seed", seed, at_least=0)
     check_integer("first", first, at_least=0)
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
-        raise wrong_type("pixels", "be an array of uint8", pixels)
+    if pixels.dtype != np.uint8:
+        raise wrong_type("pixels", "hold uint8", pixels.dtype.type(0))
     if pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or 0 in pixels.shape[1:]:
         raise invalid("pixels", "have shape (N, C, H, W) with C = 1 or 3", pixels.shape)
     entry = _TABLE[corruption]

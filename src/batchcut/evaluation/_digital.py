@@ -26,7 +26,7 @@ def brightness(images: Doubles, added: float, _: Generators) -> Doubles:
     """Adds to the value of HSV, which leaves hue and saturation: all channels grow by one factor."""
     value = images.max(axis=3, keepdims=True)
     brighter = np.clip(value + added, 0, 1)
-    return np.where(value > 0, images * (brighter / np.where(value > 0, value, 1)), brighter)
+    return np.asarray(np.where(value > 0, images * (brighter / np.where(value > 0, value, 1)), brighter))
 
 
 def saturate(images: Doubles, constants: tuple[float, float], _: Generators) -> Doubles:
@@ -44,15 +44,15 @@ def saturate(images: Doubles, constants: tuple[float, float], _: Generators) -> 
 
 def jpeg_compression(images: Doubles, quality: int, _: Generators) -> Doubles:
     """Writes and reads each image as JPEG."""
-    with needs("pillow", "corruptions"):
-        from PIL import Image
+    return np.stack([_array(_through_jpeg(picture, quality)) for picture in _pictures(images)])
 
-    def once(picture: "Image") -> "Image":
-        written = io.BytesIO()
-        picture.save(written, "JPEG", quality=quality)
-        return Image.open(written)
 
-    return np.stack([_array(once(picture)) for picture in _pictures(images)])
+def _through_jpeg(picture: "Image", quality: int) -> "Image":
+    from PIL.Image import open as read_image
+
+    written = io.BytesIO()
+    picture.save(written, "JPEG", quality=quality)
+    return read_image(written)
 
 
 def pixelate(images: Doubles, factor: float, _: Generators) -> Doubles:
@@ -83,7 +83,7 @@ def _bent(image: Doubles, far: float, smooth: float, jitter: float, rng: np.rand
     target = points + rng.uniform(-jitter, jitter, points.shape)
     # Where each pixel of the result comes from: the affine map that takes the moved points back.
     back = np.linalg.solve(np.column_stack([target, np.ones(3)]), points)
-    grid = np.stack(np.mgrid[0:height, 0:width], axis=-1).reshape(-1, 2)
+    grid = np.mgrid[0:height, 0:width].reshape(2, -1).T
     source = (np.column_stack([grid, np.ones(len(grid))]) @ back).T.reshape(2, height, width)
     moved = np.stack([map_coordinates(image[..., c], source, order=1, mode="mirror") for c in range(channels)], axis=-1)
     if far == 0:
@@ -98,7 +98,7 @@ def affine_points(height: int, width: int) -> Doubles:
     """(3, 2) rows and columns of the points that fix the affine map: a third of the side from the middle."""
     reach = min(height, width) // 3
     middle = np.array([height // 2, width // 2], np.float64)
-    return np.stack([middle + reach, middle + [-reach, reach], middle - reach])
+    return np.stack([middle + reach, middle + np.array([-reach, reach]), middle - reach])
 
 
 def _pictures(images: Doubles) -> list["Image"]:

@@ -4,12 +4,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from batchcut._errors import check_integer, invalid
 
 from ._embeddings import Floats, unit_rows
 
 Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _TILE = 1024
 _ROUNDING = np.float32(2e-6)  # similarities of copies differ by this much in float32
@@ -113,8 +115,7 @@ def retrieval(u: object, v: object, *, tile: int = _TILE) -> Retrieval:
 def pair_ranks(u: Floats, v: Floats, tile: int) -> tuple[Doubles, Doubles]:
     """(N,) ranks of v_i for u_i and of u_i for v_i; rows are unit vectors."""
     own = np.einsum("ij,ij->i", u, v)
-    above, below = own + _ROUNDING, own - _ROUNDING
-    there, back = np.zeros(len(u)), np.zeros(len(u))
+    there, back = np.zeros(len(u), np.int64), np.zeros(len(u), np.int64)
     for top in range(0, len(u), tile):
         rows = slice(top, top + tile)
         for left in range(0, len(v), tile):
@@ -122,13 +123,29 @@ def pair_ranks(u: Floats, v: Floats, tile: int) -> tuple[Doubles, Doubles]:
             similarity = u[rows] @ v[columns].T
             if top == left:
                 np.fill_diagonal(similarity, own[rows])
-            for ranks, part, axis in ((there, rows, 1), (back, columns, 0)):
-                shape = (-1, 1) if axis == 1 else (1, -1)
-                # A row that is more similar counts in both comparisons, one that is as similar in the second alone.
-                ranks[part] += np.count_nonzero(similarity > above[part].reshape(shape), axis=axis)
-                ranks[part] += np.count_nonzero(similarity >= below[part].reshape(shape), axis=axis)
+            _count_both_ways(similarity, own[rows], own[columns], there[rows], back[columns])
     # What was counted is 2 (more similar) + (as similar) + 1 for the partner itself.
     return (there + 1) / 2, (back + 1) / 2
+
+
+@njit(cache=True, nogil=True)
+def _count_both_ways(similarity: Floats, row_own: Floats, column_own: Floats, there: Ints, back: Ints) -> None:
+    """Adds 2 for each entry above the row's (column's) own similarity and 1 for each as large as it."""
+    for i in range(similarity.shape[0]):
+        above, near = row_own[i] + _ROUNDING, row_own[i] - _ROUNDING
+        count = 0
+        for j in range(similarity.shape[1]):
+            value = similarity[i, j]
+            count += (value > above) + (value >= near)
+            back[j] += (value > column_own[j] + _ROUNDING) + (value >= column_own[j] - _ROUNDING)
+        there[i] += count
+
+
+def rank_rows(similarity: Floats, own: Floats) -> Doubles:
+    """(..., M) the rank of the value on the diagonal in each row of similarity: (..., M, M); own: (..., M) is it."""
+    above = np.count_nonzero(similarity > own[..., None] + _ROUNDING, axis=-1)
+    near = np.count_nonzero(similarity >= own[..., None] - _ROUNDING, axis=-1)
+    return np.asarray((above + near + 1) / 2)
 
 
 def summarize_ranks(ranks: Doubles) -> Ranks:

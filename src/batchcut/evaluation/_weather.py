@@ -72,7 +72,7 @@ def _crystals(height: int, width: int, generators: Generators) -> Doubles:
     return np.asarray(0.35 * ridges + 0.65 * needles / strongest)
 
 
-def snow(images: Doubles, constants: tuple[float, float, float, float, float, float, float], rngs: Generators) -> Doubles:
+def snow(images: Doubles, constants: tuple[float, ...], rngs: Generators) -> Doubles:
     """Whitens the image and adds flakes that fall, and the same flakes turned by half a circle."""
     mean, sigma, zoom, threshold, radius, blur, kept = constants
     height, width = images.shape[1:3]

@@ -1,0 +1,331 @@
+"""`batchcut evaluate`: how good the model of a run is."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from batchcut._errors import check_integer, invalid
+
+from ._console import console
+from ._exit import DONE
+
+if TYPE_CHECKING:
+    import torch
+
+    from batchcut.data import Images, Pairs, Split
+    from batchcut.evaluation import Draws, Retrieval
+    from batchcut.training import Config
+    from batchcut.training._model import Towers
+
+_COLUMNS = {
+    "top1": "top-1",
+    "top5": "top-5",
+    "top10": "top-10",
+    "mrr": "MRR",
+    "mean_rank": "mean rank",
+    "median_rank": "median rank",
+}
+_SHARES = ("top1", "top5", "top10")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Score the model of a run on the test part of its data.
+
+    Retrieval of each sample's other view or side among all, both ways; for images also, where asked for, the paper's
+    corrupted task (the other view of a corrupted image among those of all corruptions of the same image) and, where
+    classes are known, nearest neighbours and a linear probe on the encoder's output.
+
+    `batchcut evaluate runs/first` scores the last checkpoint;
+    `batchcut evaluate runs/first --corrupted made --test 1000` adds the corrupted task, with corruptions made on the
+    spot; `batchcut evaluate runs/first --classes --json` adds the classes, for scripts.
+    """
+
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder of the run."""
+
+    step: int | None = None
+    """Which checkpoint; the last one that is whole if left out."""
+
+    draws: int = 3
+    """How often views of images are drawn; scores are means over them, with their spread."""
+
+    corrupted: Literal["made", "cifar100-c", "tiny-imagenet-c"] | None = None
+    """Also the corrupted task: over corruptions made on the spot, or over a published set."""
+
+    severity: int = 1
+    """Of the corruptions, 1 to 5."""
+
+    classes: bool = False
+    """Also nearest neighbours and a linear probe, where classes are known."""
+
+    test: int | None = None
+    """Use the first so many test samples; as many as the run did if left out."""
+
+    root: Path | None = None
+    """The folder with the data sets; that of the run if left out."""
+
+    download: bool = False
+    """Fetch what is missing from the official address."""
+
+    batch_size: int | None = None
+    """How many samples are embedded at once; as many as the run did if left out. Views depend on it."""
+
+    device: str = "cpu"
+    """Where the model works: cpu, cuda, cuda:1, mps."""
+
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Also write the scores there, as JSON."""
+
+    json: bool = False
+    """Print the scores as JSON."""
+
+    quiet: bool = False
+    """Print nothing but errors."""
+
+    def run(self) -> int:
+        """Scores the model and prints what came out."""
+        for name, value in (("--draws", self.draws), ("--test", self.test), ("--batch-size", self.batch_size)):
+            if value is not None:
+                check_integer(name, value, at_least=2 if name == "--test" else 1)
+        check_integer("--severity", self.severity, at_least=1, at_most=5)
+        if self.output is not None and not self.output.absolute().parent.is_dir():
+            raise invalid("--output", "lie in a folder that is there", self.output)
+        with _progress(hidden=self.quiet or self.json) as progress:
+            scores = self._scores(progress)
+        text = json.dumps(scores, indent=2)
+        if self.output is not None:
+            from batchcut.training._files import write_bytes
+
+            write_bytes(self.output, text.encode())
+        if self.json and not self.quiet:
+            print(text)
+        elif not self.quiet:
+            _print_scores(scores)
+        return DONE
+
+    def _scores(self, progress: Progress) -> dict[str, Any]:
+        from batchcut.data import Images
+
+        config, split = self._data(progress)
+        model, step = _trained(self.run_folder, config, split, self.step, self.device)
+        scores: dict[str, Any] = {"run": str(self.run_folder), "step": step, "data": config.data.name}
+        test = _first(split.test, self.test or config.data.test)
+        scores["test"] = len(test)
+        if not isinstance(test, Images):
+            for name, wanted in (("--corrupted", self.corrupted), ("--classes", self.classes or None)):
+                if wanted is not None:
+                    raise invalid(name, "be left alone where the data are features", wanted)
+            return scores | {"retrieval": _of_pairs(model, test, self.device).as_dict()}
+        views = _Embedder(model, config, self.device)
+        size = self.batch_size or config.evaluation.batch_size
+        scores["retrieval"] = self._clean(test, views, size, progress).as_dict()
+        if self.corrupted is not None:
+            name, draws = self._corrupted(test, config, views, size, progress)
+            scores["corrupted"] = {"set": name, "candidates": draws.results[0].count, **draws.as_dict()}
+        if self.classes:
+            train = _first(split.train, config.data.train)
+            if not isinstance(train, Images) or train.labels is None or test.labels is None:
+                raise invalid("--classes", "be left alone where no classes are known", config.data.name)
+            scores["classes"] = _classes(train, test, views, size, progress)
+        return scores
+
+    def _data(self, progress: Progress) -> "tuple[Config, Split]":
+        from batchcut.data import load
+        from batchcut.training._folder import RunFolder
+
+        if not (self.run_folder / "config.toml").is_file():
+            raise invalid("RUN", "be the folder of a run, with its config.toml", self.run_folder)
+        config = RunFolder(self.run_folder).config()
+        root = self.root or (None if config.data.root is None else Path(config.data.root))
+        download = self.download or config.data.download
+        return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
+
+    def _clean(self, test: "Images", views: "_Embedder", size: int, progress: Progress) -> "Draws":
+        from batchcut.evaluation import view_retrieval
+
+        report = _reporter(progress, f"retrieval among {len(test):,}")
+        return view_retrieval(test.pixels, views, draws=self.draws, batch_size=size, progress=report)
+
+    def _corrupted(
+        self, test: "Images", config: "Config", views: "_Embedder", size: int, progress: Progress
+    ) -> "tuple[str, Draws]":
+        from batchcut.data import CorruptedImages, load_corrupted
+        from batchcut.evaluation import corrupted_retrieval, made_corruptions
+
+        if self.corrupted == "made":
+            images = made_corruptions(test, severity=self.severity, seed=config.seed)
+        else:
+            root = self.root or (None if config.data.root is None else Path(config.data.root))
+            images = load_corrupted(
+                str(self.corrupted),
+                root=root,
+                severity=self.severity,
+                download=self.download,
+                progress=_transfer(progress),
+            )
+            count = min(len(images), self.test or config.data.test or len(images))
+            images = CorruptedImages(images.name, images.corruptions, count, images.read)
+        report = _reporter(progress, f"retrieval among {len(images.corruptions)} corruptions")
+        return images.name, corrupted_retrieval(images, views, draws=self.draws, batch_size=size, progress=report)
+
+
+class _Embedder:
+    """Embeds views of images by the model, drawn as the run itself drew them when it scored."""
+
+    def __init__(self, model: "Towers", config: "Config", device: str) -> None:
+        from batchcut.training._views import views_of
+
+        self.model, self.device, self.seed = model, device, config.seed
+        self.side = config.views.size
+        self.views = views_of(config.views)
+
+    def __call__(self, pixels: Any, numbers: tuple[int, ...]) -> "tuple[torch.Tensor, torch.Tensor]":
+        """Embeddings u, v: (n, d) of two views of pixels: (n, C, H, W)."""
+        import torch
+
+        from batchcut.training._random import EVALUATION
+
+        with torch.no_grad():
+            images = torch.from_numpy(pixels).to(self.device)
+            x, y = self.views(torch.cat([images, images]), EVALUATION, self.seed, *numbers).chunk(2)
+            u, v = self.model(x, y)
+            return u, v
+
+    def features(self, pixels: Any, size: int) -> "torch.Tensor":
+        """(N, f) what the encoder gives for the images as they are, without the head."""
+        import torch
+        import torch.nn.functional as F
+
+        from batchcut.training._views import coloured, normalised
+
+        parts = []
+        with torch.no_grad():
+            for start in range(0, len(pixels), size):
+                images = coloured(torch.from_numpy(pixels[start : start + size]).to(self.device))
+                if self.side is not None:
+                    sides = (self.side, self.side)
+                    images = F.interpolate(images, sides, mode="bilinear", align_corners=False, antialias=True)
+                parts.append(self.model.left.encoder(normalised(images)).float().cpu())
+        return torch.cat(parts)
+
+
+def _trained(run: Path, config: "Config", split: "Split", step: int | None, device: str) -> "tuple[Towers, int]":
+    """The model as a checkpoint has it, ready to embed, and the steps it has learnt for."""
+    import torch
+
+    from batchcut.data import Pairs
+    from batchcut.training._checkpoint import checkpoint_steps, last_good_checkpoint, load_checkpoint
+    from batchcut.training._model import build_model
+
+    folder = run / "checkpoints"
+    if step is not None and step not in checkpoint_steps(folder):
+        there = ", ".join(map(str, checkpoint_steps(folder))) or "none"
+        raise invalid("--step", f"be that of a checkpoint ({there})", step)
+    checkpoint = last_good_checkpoint(folder) if step is None else load_checkpoint(folder, step)
+    train = split.train
+    inputs = (int(train.u.shape[1]), int(train.v.shape[1])) if isinstance(train, Pairs) else None
+    model = build_model(config.model, seed=config.seed, inputs=inputs)
+    weights = {
+        name.removeprefix("model."): value for name, value in checkpoint.tensors.items() if name.startswith("model.")
+    }
+    try:
+        model.load_state_dict(weights)
+        model.to(torch.device(device))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"the checkpoint of {run} must fit its config.toml and --device {device}; got {reason}"
+        ) from error
+    return model.eval(), checkpoint.step
+
+
+def _first(part: "Images | Pairs", most: int | None) -> "Images | Pairs":
+    from batchcut.data import Images, Pairs
+
+    if isinstance(part, Pairs):
+        return Pairs(part.name, part.u[:most], part.v[:most])
+    return Images(part.name, part.pixels[:most], None if part.labels is None else part.labels[:most])
+
+
+def _of_pairs(model: "Towers", pairs: "Pairs", device: str) -> "Retrieval":
+    import numpy as np
+    import torch
+
+    from batchcut.evaluation import retrieval
+
+    with torch.no_grad():
+        x, y = (torch.from_numpy(np.asarray(side, np.float32)).to(device) for side in (pairs.u, pairs.v))
+        return retrieval(*model(x, y))
+
+
+def _classes(
+    train: "Images", test: "Images", views: _Embedder, size: int, progress: Progress
+) -> dict[str, float | bool]:
+    from batchcut.evaluation import knn_accuracy, linear_probe
+
+    report = _reporter(progress, "classes")
+    known, rows = views.features(train.pixels, size), views.features(test.pixels, size)
+    report(0.5)
+    knn = knn_accuracy(known, train.labels, rows, test.labels)
+    probe = linear_probe(known, train.labels, rows, test.labels)
+    report(1.0)
+    return {"knn": knn, "linear_probe": probe.accuracy, "linear_probe_converged": probe.converged}
+
+
+def _print_scores(scores: dict[str, Any]) -> None:
+    title = f"{scores['run']}, step {scores['step']:,}: {scores['data']}, {scores['test']:,} test samples"
+    table = Table(title=title, title_justify="left")
+    table.add_column("task")
+    for heading in _COLUMNS.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row("retrieval", *_cells(scores["retrieval"]))
+    if "corrupted" in scores:
+        found = scores["corrupted"]
+        table.add_row(f"among {found['candidates']} corruptions", *_cells(found))
+    output = console()
+    output.print(table)
+    if "classes" in scores:
+        found = scores["classes"]
+        end = "" if found["linear_probe_converged"] else " (the fit was stopped before its end)"
+        output.print(f"classes: {found['knn']:.1%} by neighbours, {found['linear_probe']:.1%} by a linear probe{end}")
+
+
+def _cells(scores: dict[str, Any]) -> list[str]:
+    cells = []
+    for name in _COLUMNS:
+        unit = 100 if name in _SHARES else 1
+        text = f"{unit * scores[name]:.1f} %" if name in _SHARES else f"{scores[name]:.4g}"
+        if scores.get("draws", 1) > 1 and name in _SHARES:
+            text = f"{unit * scores[name]:.1f} ± {unit * scores[f'{name}_spread']:.1f} %"
+        cells.append(text)
+    return cells
+
+
+def _reporter(progress: Progress, name: str) -> Callable[[float], None]:
+    task = progress.add_task(name, total=1.0)
+    return lambda done: progress.update(task, completed=done)
+
+
+def _transfer(progress: Progress) -> Callable[[str, int, int], None]:
+    """Shows how far each file that is fetched has come."""
+    reporters: dict[str, Callable[[float], None]] = {}
+
+    def report(name: str, done: int, total: int) -> None:
+        if name not in reporters:
+            reporters[name] = _reporter(progress, f"fetching {name} ({total / 1e6:,.0f} MB)")
+        reporters[name](done / total)
+
+    return report
+
+
+def _progress(*, hidden: bool) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)

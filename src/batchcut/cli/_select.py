@@ -1,0 +1,235 @@
+"""`batchcut select`: plans batches from embeddings in files, for any trainer."""
+
+import json
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from batchcut._errors import check_integer, invalid
+
+from ._console import console
+from ._exit import DONE
+
+if TYPE_CHECKING:
+    from batchcut.evaluation import Health
+    from batchcut.selection import BatchPlan, Selector
+
+_NAMES = (("u", "v"), ("train_u", "train_v"))
+_METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select:
+    """Choose batches of hard negatives from embeddings in files.
+
+    Shows by how much the mean loss of the batches exceeds that of shuffled ones, and warns where the embeddings look
+    collapsed, are not normalised, or hold duplicates. The plan is a file for `batchcut.BatchPlan.load`; its array
+    `batches` (K, B) holds the numbers of the rows, and `numpy.load` reads it too.
+
+    `batchcut select u.npy v.npy --batch-size 256 -o plan.npz` plans with the default method;
+    `batchcut select pairs.safetensors --batch-size 64 --method spectral --pool 40 -o plan.npz` as the paper does;
+    `batchcut select pairs.npz --batch-size 64 --json` prints what would come out, for scripts.
+    """
+
+    u: Annotated[Path, tyro.conf.Positional]
+    """Embeddings of one side, .npy; or one .npz, .safetensors or .parquet file, or folder, with both: `u` and `v`,
+    `train_u` and `train_v`, or just two arrays."""
+
+    v: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[V]")] = None
+    """Embeddings of the other side, .npy; row i of u and v belong together."""
+
+    batch_size: int
+    """How many samples share a batch."""
+
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Where the plan is written; nowhere if left out."""
+
+    method: Literal["cut", "spectral", "ordered", "shuffle"] = "cut"
+    """How batches are chosen."""
+
+    temperature: float = 0.1
+    """Temperature of the loss."""
+
+    pool: int | None = None
+    """cut, spectral: how many random batches are chosen anew at a time; the whole set if left out."""
+
+    margin: float | None = None
+    """cut, spectral, shuffle: pairs whose similarity comes within it of a true pair's count no weight."""
+
+    rounds: int | None = None
+    """cut: how often the search comes back to each batch; 3 if left out."""
+
+    threads: int | None = None
+    """cut: how many threads work; one for each processor if left out."""
+
+    k: int | None = None
+    """ordered: how many batches are looked at for a step."""
+
+    q: int | None = None
+    """ordered: how many of them are kept; 1 if left out."""
+
+    seed: int = 0
+    """With the epoch, what all randomness is a function of."""
+
+    epoch: int = 0
+    """Which epoch the plan is for."""
+
+    groups: Path | None = None
+    """One integer or word per sample, .npy or one a line: two of one group share a batch only if they must."""
+
+    leftover: Literal["rotate", "short"] = "rotate"
+    """Where the batch size does not divide the samples: leave some out, or make one short batch."""
+
+    json: bool = False
+    """Print the outcome as JSON."""
+
+    quiet: bool = False
+    """Print nothing but errors."""
+
+    def run(self) -> int:
+        """Plans, writes the plan and prints what came out."""
+        from batchcut.evaluation import health
+        from batchcut.selection import Shuffle
+
+        if self.output is not None:
+            _check_target(self.output)
+        check_integer("--batch-size", self.batch_size, at_least=2)
+        selector = self._selector()
+        u, v = read_sides(self.u, self.v)
+        if u.shape != v.shape:
+            raise invalid("v", f"have the shape of u, {u.shape}", v.shape)
+        settings: dict[str, Any] = {
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "groups": None if self.groups is None else read_groups(self.groups),
+            "leftover": self.leftover,
+        }
+        with _progress(hidden=self.quiet or self.json) as progress:
+            task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
+            plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
+            shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
+        state = health(u, v)
+        if self.output is not None:
+            plan.save(self.output)
+        if not self.quiet:
+            self._print(plan, shuffled, state)
+        return DONE
+
+    def _selector(self) -> "Selector":
+        from batchcut import selection
+
+        kind: Any = getattr(selection, _METHODS[self.method])
+        asked = {name: getattr(self, name) for name in ("pool", "margin", "rounds", "threads", "k", "q")}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        known = {field.name for field in fields(kind)}
+        for name, value in asked.items():
+            if name not in known:
+                raise invalid(f"--{name}", f"be left alone with --method {self.method}", value)
+        if "pool" in asked:
+            asked["partial_pool"] = True  # the number of batches is what it is
+        selector: Selector = kind(temperature=self.temperature, **asked)
+        return selector
+
+    def _print(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health") -> None:
+        if self.json:
+            print(json.dumps(self._outcome(plan, shuffled, state), indent=2))
+            return
+        table = Table(title=f"{plan.method}: {len(plan):,} batches of {plan.batch_size}", title_justify="left")
+        for name in ("", "chosen", "shuffled"):
+            table.add_column(name, justify="right" if name else "left", no_wrap=True)
+        table.add_row("mean loss", f"{plan.mean_loss:.4f}", f"{shuffled.mean_loss:.4f}")
+        table.add_row("largest loss", f"{plan.losses.max():.4f}", f"{shuffled.losses.max():.4f}")
+        table.add_row("samples in a batch", f"{plan.coverage:.1%}", f"{shuffled.coverage:.1%}")
+        table.add_row("of one group together", f"{plan.group_pairs:,}", f"{shuffled.group_pairs:,}")
+        table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")
+        output = console()
+        output.print(table)
+        kept = f"; written to {self.output}" if self.output is not None else "; not written: name a file with -o"
+        output.print(f"mean loss {_gain(plan, shuffled):.2f} times that of shuffled batches{kept}", soft_wrap=True)
+        for warning in state.warnings:
+            print(f"batchcut: warning: {warning}", file=sys.stderr)
+
+    def _outcome(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health") -> dict[str, object]:
+        return {
+            "method": plan.method,
+            "settings": dict(plan.settings),
+            "samples": plan.count,
+            "batches": len(plan),
+            "batch_size": plan.batch_size,
+            "coverage": plan.coverage,
+            "mean_loss": plan.mean_loss,
+            "shuffled_mean_loss": shuffled.mean_loss,
+            "gain": _gain(plan, shuffled),
+            "group_pairs": plan.group_pairs,
+            "margin_pairs": plan.margin_pairs,
+            "seconds": plan.seconds,
+            "norms": [state.shortest, state.longest],
+            "alike": state.alike,
+            "directions": state.directions,
+            "copies": state.copies,
+            "warnings": list(state.warnings),
+            "output": None if self.output is None else str(self.output),
+        }
+
+
+def read_sides(first: Path, second: Path | None) -> tuple[Any, Any]:
+    """The arrays u and v in one file or two, memory-mapped where the format allows it."""
+    from batchcut.data import open_arrays
+
+    if second is not None:
+        for side in (first, second):
+            if side.suffix != ".npy":
+                raise invalid("u and v", "both be .npy files, or one file with both arrays", side)
+        arrays = open_arrays(f"{first},{second}")
+        return arrays["u"], arrays["v"]
+    if first.suffix == ".npy":
+        raise invalid("v", "be given where u is a .npy file", None)
+    arrays = open_arrays(str(first))
+    for names in _NAMES:
+        if all(name in arrays for name in names):
+            return arrays[names[0]], arrays[names[1]]
+    if len(arrays) == 2:
+        u, v = arrays.values()
+        return u, v
+    raise invalid(str(first), "hold u and v, train_u and train_v, or just two arrays", ", ".join(arrays) or "none")
+
+
+def read_groups(path: Path) -> Any:
+    """One integer or word per sample: the array in a .npy file, or the lines of a text file."""
+    from batchcut.data import open_npy
+
+    if path.suffix == ".npy":
+        return open_npy(path)
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise invalid("--groups", "be a .npy file or a text with one group a line", path) from error
+
+
+def _check_target(path: Path) -> None:
+    if path.is_dir():
+        raise invalid("--output", "be a file", path)
+    if not path.absolute().parent.is_dir():
+        raise invalid("--output", "lie in a folder that is there", path)
+
+
+def _gain(plan: "BatchPlan", shuffled: "BatchPlan") -> float:
+    return plan.mean_loss / shuffled.mean_loss if shuffled.mean_loss > 0 else 1.0
+
+
+def _progress(*, hidden: bool) -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
