@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,16 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )
+
+
+_START = """
+import fcntl, os, sys
+high = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(high[0], 3)
+os.dup2(high[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""The browser speaks the protocol on the descriptors 3 (to it) and 4 (from it)."""
 
 
 def axe_source() -> Path | None:
@@ -115,6 +126,13 @@ class Page:
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
+    def close(self) -> None:
+        """Asks the browser to end."""
+        self._session = ""
+        self.call("Browser.close")
+        self._write.close()
+        self._read.close()
+
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
             more = os.read(self._read.fileno(), 1 << 16)
@@ -146,17 +164,15 @@ def chromium() -> Iterator[Page]:
     down_read, down_write = os.pipe()
     up_read, up_write = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # The protocol is on the descriptors 3 (to the browser) and 4 (from it).
-        script = f'exec "$@" 3<&{down_read} 4>&{up_write}'
-        command = ["sh", "-c", script, "sh", PROGRAM, *_FLAGS, f"--user-data-dir={profile}"]
+        command = [sys.executable, "-c", _START, f"{down_read}", f"{up_write}", PROGRAM, *_FLAGS]
+        command.append(f"--user-data-dir={profile}")
         process = subprocess.Popen(command, pass_fds=(down_read, up_write), stderr=subprocess.DEVNULL)
         os.close(down_read)
         os.close(up_write)
         try:
             page = Page(down_write, up_read)
             yield page
-            page._session = ""
-            page.call("Browser.close")
+            page.close()
         finally:
             process.terminate()
             process.wait(timeout=20)

@@ -25,10 +25,14 @@ class Demo:
 
     On scikit-learn's hand-written digits, with equal steps and three seeds; about two minutes on two cores. Prints a
     table and, last, the path of a report to open in a browser. What was stopped goes on when it is started again.
-
-    `batchcut demo` is all there is to it; `batchcut demo --quick` takes seconds and shows how it works, not what is
-    gained; `batchcut demo --seeds 5 --out my-demo` is a closer look; `batchcut demo --json` is for scripts.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut demo", "all of it"),
+        ("batchcut demo --quick", "how it works, in seconds; not what is gained"),
+        ("batchcut demo --seeds 5 --out my-demo", "a closer look"),
+        ("batchcut demo --json", "for scripts"),
+    )
 
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("batchcut-demo")
     """The folder for the runs and the report; finished runs in it are not trained again."""

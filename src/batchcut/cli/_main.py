@@ -15,6 +15,7 @@ import batchcut
 from ._demo import Demo
 from ._evaluate import Evaluate
 from ._exit import DONE, FAILED, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
+from ._help import general_help, help_of
 from ._report import Report
 from ._select import Select
 from ._theory import Theory
@@ -40,15 +41,6 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "theory": Theory,
 }
 
-_DESCRIPTION = """Picks the mini-batches that teach a contrastive model most.
-
-`batchcut demo` shows what that does, in two minutes. `batchcut VERB --help` says more about each verb.
-
-`--version` prints the versions that matter; `--debug`, with any verb, shows the traceback of an error.
-`--tyro-print-completion bash` (or zsh, tcsh) prints a script that completes verbs and options in that shell.
-
-Exit codes: 0 done, 1 a check or the work itself failed, 2 wrong use, 130 interrupted."""
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `batchcut` with the given arguments, those of the process if left out, and exits."""
@@ -61,14 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words == ["--version"]:
         print(_versions())
         sys.exit(DONE)
-    verb = tyro.extras.subcommand_cli_from_dict(
-        VERBS,
-        prog="batchcut",
-        description=_DESCRIPTION,
-        args=words or ["--help"],
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    verb: Verb | None = None
     try:
+        verb = parsed(words)
         sys.exit(verb.run())
     except BrokenPipeError:
         # Whoever read the output has had enough. What is left in the buffer must go somewhere.
@@ -82,6 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if debug:
             raise
         _give_up(error)
+
+
+def parsed(words: Sequence[str]) -> Verb:
+    """The verb that the words ask for; help, completion and words that are not understood exit."""
+    settings = (tyro.conf.FlagCreatePairsOff,)
+    if not words or words[0] in ("-h", "--help"):
+        print(general_help(VERBS), end="")
+        sys.exit(DONE)
+    if words[0] in VERBS:
+        kind = VERBS[words[0]]
+        name = f"batchcut {words[0]}"
+        return tyro.cli(kind, prog=name, description=help_of(kind), args=words[1:], config=settings)
+    verb: Verb = tyro.extras.subcommand_cli_from_dict(VERBS, prog="batchcut", args=words, config=settings)
+    return verb
 
 
 def _give_up(error: Exception) -> NoReturn:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -16,10 +16,13 @@ class Report:
 
     The page compares the methods, shows the time spent planning, the losses of batches, the similarities before and
     after, the batches themselves, and all settings. Runs that differ in their seed alone are put together.
-
-    `batchcut report runs` takes all runs in a folder; `batchcut report runs/a runs/b --out a-b.html` two of them;
-    `batchcut report runs --texts train.txt` shows a line of text for each training sample of features.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut report runs", "all runs in a folder"),
+        ("batchcut report runs/a runs/b --out a-b.html", "two of them"),
+        ("batchcut report runs --texts train.txt", "with a line of text for each training sample"),
+    )
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
     """Folders of runs, or folders that hold such."""

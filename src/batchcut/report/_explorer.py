@@ -128,12 +128,11 @@ def two_sided_loss(scores: Array) -> float:
 
 def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[str, Any], Sheet | None]:
     """What the page's script shows, as plain values, with the thumbnails; as many batches as fit."""
-    for each in (64, 16, 8, 4, 2, 1):
+    for each in (64, 16, 8, 4, 2, 1, 0):
         kept = [(plan, _first_of_each_kind(plan, each)) for plan in plans]
         data = [_plan_data(plan, batches) for plan, batches in kept]
-        used = np.unique(np.concatenate([batch.members for _, batches in kept for batch in batches] or [[]])).astype(
-            int
-        )
+        members = [batch.members for _, batches in kept for batch in batches]
+        used = np.unique(np.concatenate(members)) if members else np.empty(0, np.int64)
         sheet = thumbnail_sheet(samples.pixels[used]) if samples.pixels is not None and len(used) else None
         size = sum(len(b["weights"]) + len(b["suspects"]) for plan in data for b in plan["batches"])
         if size + (len(sheet.address) if sheet else 0) < _MOST_BYTES:
@@ -154,7 +153,7 @@ def _first_of_each_kind(plan: ShownPlan, each: int) -> list[Shown]:
     for kind in KINDS:
         found = [batch for batch in plan.batches if batch.kind == kind]
         start = (len(found) - each) // 2 if kind == "median" and len(found) > each else 0
-        chosen += found[-each:] if kind == "easiest" else found[start : start + each]
+        chosen += found[max(0, len(found) - each) :] if kind == "easiest" else found[start : start + each]
     return chosen
 
 

@@ -1,6 +1,5 @@
 """Similarities of some samples before and after training, and how far they are from the optimum."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +61,7 @@ def _geometry(run: Run, label: str, samples: Samples) -> Geometry | None:
     return Geometry(label=label, samples=len(chosen), before=first, after=last)
 
 
-def _chosen(index: Array, most: int, labels: Array | None) -> Sequence[int]:
+def _chosen(index: Array, most: int, labels: Array | None) -> Array:
     """Rows of at most so many samples, spread over the index, and by class where classes are known."""
     rows = np.unique(np.linspace(0, len(index) - 1, min(most, len(index))).round().astype(int))
     return rows if labels is None else rows[np.argsort(labels[index[rows]], kind="stable")]

@@ -82,7 +82,7 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
         "geometries": geometries(comparison, samples),
         "samples": samples,
         "sheet": sheet,
-        "explorer": _script_data(data) if plans else "",
+        "explorer": _script_data(data) if data["samples"] else "",
         "coverages": covered,
         "chance": chance,
         "same_class": same_class_chart(comparison, covered, chance),

@@ -144,13 +144,13 @@ def mark(style: int, x: float, y: float) -> str:
     if kind in ("circle", "ring"):
         hollow = ' fill-opacity="0"' if kind == "ring" else ""
         return f'<circle {css} cx="{x}" cy="{y}" r="{r}"{hollow}/>'
-    corners = {
+    shapes: dict[str, list[tuple[float, float]]] = {
         "square": [(-3.2, -3.2), (3.2, -3.2), (3.2, 3.2), (-3.2, 3.2)],
         "triangle": [(0, -4.4), (4.2, 3.2), (-4.2, 3.2)],
         "diamond": [(0, -4.8), (4.4, 0), (0, 4.8), (-4.4, 0)],
         "cross": [(-4, -4), (4, 4), (0, 0), (4, -4), (-4, 4), (0, 0)],
-    }[kind]
-    points = " ".join(f"{round(x + a, 1)},{round(y + b, 1)}" for a, b in corners)
+    }
+    points = " ".join(f"{round(x + a, 1)},{round(y + b, 1)}" for a, b in shapes[kind])
     return f'<polygon {css} points="{points}"/>'
 
 
