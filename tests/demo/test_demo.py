@@ -24,7 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(folder: Path) -> Outcome:
     """One seed, stopped by an interrupt as soon as a run has begun, and taken to its end."""
     command = [sys.executable, "-m", "batchcut", "demo", "--quick", "--seeds", "1", "--out", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     deadline = time.monotonic() + 120
     while not list(folder.glob("*/config.toml")) and time.monotonic() < deadline:
         time.sleep(0.05)

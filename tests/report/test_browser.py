@@ -76,6 +76,10 @@ def test_neighbours_are_in_the_order_of_their_weights(page: Page) -> None:
 
 
 def test_suspected_false_negatives_are_marked_for_eyes_and_ears(page: Page) -> None:
+    for place in range(1, 9):
+        page.click(f"#members li:nth-child({place}) button")
+        if not page.run("document.getElementById('sample-facts').textContent").count(" 0 of 7"):
+            break
     labels = page.run("[...document.querySelectorAll('#members button')].map((e) => e.getAttribute('aria-label'))")
     marks = page.run("document.querySelectorAll('#members .flag:not(.class)').length")
     assert marks == sum("suspected false negative" in label for label in labels) > 0

@@ -18,8 +18,7 @@ def test_an_etf_is_at_distance_zero_and_a_collapse_is_not(tmp_path: Path) -> Non
     etf = np.ascontiguousarray(simplex_etf(9, 8).numpy(), np.float32)  # as safetensors needs it
     collapsed = np.eye(8, dtype=np.float32)[np.zeros(9, int)]
     for name, rows in (("initial", collapsed), ("final", etf)):
-        tensors = {"index": np.arange(9), "u": rows, "v": rows}
-        save_file(tensors, folder / "embeddings" / f"{name}.safetensors")
+        save_file({"index": np.arange(9), "u": rows, "v": rows}, folder / "embeddings" / f"{name}.safetensors")
     (found,) = geometries(compare([read_run(folder)]), Samples())
     assert found.samples == 9
     assert found.after.distance == pytest.approx(0, abs=1e-5)

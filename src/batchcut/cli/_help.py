@@ -15,7 +15,7 @@ _AFTER = """
   batchcut VERB --help                         what a verb does, its options and defaults, examples
   batchcut --version                           the versions that matter
   batchcut VERB ... --debug                    shows the traceback of an error
-  batchcut --tyro-print-completion bash        a script that completes verbs and options; also zsh and tcsh
+  batchcut --tyro-print-completion bash        a script that completes verbs and options; also zsh
 
 Exit codes: 0 done, 1 a check or the work itself failed, 2 wrong use, 130 interrupted.
 New here? `batchcut demo` shows in two minutes what all of this does.

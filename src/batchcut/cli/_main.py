@@ -5,7 +5,7 @@ import io
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import tyro
@@ -32,7 +32,7 @@ class Verb(Protocol):
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {
+VERBS: dict[str, type[Verb]] = {
     "demo": Demo,
     "select": Select,
     "train": Train,
@@ -81,7 +81,7 @@ def parsed(words: Sequence[str]) -> Verb:
         kind = VERBS[words[0]]
         name = f"batchcut {words[0]}"
         return tyro.cli(kind, prog=name, description=help_of(kind), args=words[1:], config=settings)
-    verb: Verb = tyro.extras.subcommand_cli_from_dict(VERBS, prog="batchcut", args=words, config=settings)
+    verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
     return verb
 
 

@@ -142,7 +142,7 @@ def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[st
         "kinds": KINDS,
         "samples": used.tolist(),
         "labels": None if samples.labels is None else samples.labels[used].tolist(),
-        "texts": None if samples.texts is None else [_text(samples.texts, index) for index in used],
+        "texts": None if samples.texts is None else [_text(samples.texts, int(index)) for index in used],
         "sheet": None if sheet is None else {"columns": sheet.columns, "rows": sheet.rows},
     }
     return facts, sheet
