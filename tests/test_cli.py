@@ -22,7 +22,7 @@ QUICK = "lem:lclipnonquasiconvex"
 def run(*words: str) -> int:
     with pytest.raises(SystemExit) as stop:
         cli.main(words)
-    code = stop.value.code
+    code = stop.value.code or 0
     assert isinstance(code, int)
     return code
 
