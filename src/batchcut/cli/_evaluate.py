@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from rich.console import Console
@@ -42,11 +42,13 @@ class Evaluate:
     Retrieval of each sample's other view or side among all, both ways; for images also, where asked for, the paper's
     corrupted task (the other view of a corrupted image among those of all corruptions of the same image) and, where
     classes are known, nearest neighbours and a linear probe on the encoder's output.
-
-    `batchcut evaluate runs/first` scores the last checkpoint;
-    `batchcut evaluate runs/first --corrupted made --test 1000` adds the corrupted task, with corruptions made on the
-    spot; `batchcut evaluate runs/first --classes --json` adds the classes, for scripts.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut evaluate runs/first", "the last checkpoint of a run"),
+        ("batchcut evaluate runs/first --corrupted made --test 1000", "with corruptions made on the spot"),
+        ("batchcut evaluate runs/first --classes --json", "with classes, for scripts"),
+    )
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""

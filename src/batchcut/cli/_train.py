@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 from rich.console import Console
@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 class Train:
     """Train an encoder, with the batches that teach it most, and score its retrieval.
 
-    A run is a folder: its settings, metrics, plans, checkpoints and the encoder. `batchcut train` alone trains on
-    scikit-learn's digits; `batchcut train --recipe cifar100-small --root DATA` on images;
-    `batchcut train --recipe pairs --data pairs:FILE` on features; `batchcut train --resume RUN` goes on with a run
-    that was stopped, and ends with what it would have ended with. `--show` prints all settings there are.
+    A run is a folder: its settings, metrics, plans, checkpoints and the encoder. A run that was stopped and resumed
+    ends with what it would have ended with.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut train", "on the embedded digits"),
+        ("batchcut train --recipe cifar100-small --root DATA", "on images"),
+        ("batchcut train --recipe pairs --data pairs:FILE", "on pairs of features"),
+        ("batchcut train --recipe list", "the names of all recipes"),
+        ("batchcut train epochs=5 optimiser.name=sgd --show", "all settings there are, with two changed"),
+        ("batchcut train --resume RUN", "goes on with a run that was stopped"),
+    )
 
     settings: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]")] = ()
     """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
@@ -59,6 +66,8 @@ class Train:
 
     quiet: bool = False
     """Print nothing."""
+
+    after_interrupt: ClassVar[str] = "`batchcut train --resume RUN` goes on from the last checkpoint"
 
     def run(self) -> int:
         """Trains and prints what came out."""
