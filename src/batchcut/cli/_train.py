@@ -40,8 +40,8 @@ class Train:
     """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
 
     recipe: str | None = None
-    """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config: digits, or
-    pairs where --data says so."""
+    """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config:
+    digits, or pairs where --data says so."""
 
     config: Path | None = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""

@@ -47,7 +47,9 @@ def trained_model(run: str | Path, split: Split, *, step: int | None = None, dev
         towers.to(torch.device(device))
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"the checkpoint of {run} must fit its config.toml and device {device}; got {reason}") from error
+        raise ValueError(
+            f"the checkpoint of {run} must fit its config.toml and device {device}; got {reason}"
+        ) from error
     return TrainedModel(towers=towers.eval(), config=config, step=checkpoint.step, device=torch.device(device))
 
 
