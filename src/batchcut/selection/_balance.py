@@ -24,7 +24,7 @@ def follow_centres(pairs: Pairs, batches: Ints, steps: int) -> Ints:
     x = pairs.u[samples] + pairs.v[samples]
     home = np.repeat(np.arange(len(batches)), sizes)
     for _ in range(steps):
-        named, closeness = _most_similar(x @ unit_centres(x, home, sizes).T, min(_CENTRES_NAMED, len(batches)))
+        named, closeness = most_similar(x @ unit_centres(x, home, len(sizes)).T, min(_CENTRES_NAMED, len(batches)))
         low, high = float(closeness.min()), float(closeness.max())
         rank = (high - closeness.ravel()) * np.float32(_LEVELS / max(high - low, 1e-12))
         order = np.argsort(np.minimum(rank, _LEVELS).astype(np.uint16), kind="stable")  # 16 bits are sorted by radix
@@ -34,29 +34,37 @@ def follow_centres(pairs: Pairs, batches: Ints, steps: int) -> Ints:
     return dealt
 
 
-def unit_centres(x: Floats, home: Ints, sizes: Ints) -> Floats:
-    """The unit vectors (m, d) along the sums of the rows of x that are at `home` in each of m batches."""
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    total = np.add.reduceat(x[np.argsort(home, kind="stable")], starts, axis=0)
+def unit_centres(x: Floats, home: Ints, count: int) -> Floats:
+    """The unit vectors (count, d) along the sums of the rows of x that have the same home."""
+    total = np.zeros((count, x.shape[1]), np.float32)
+    _add_rows(x, home, total)
     return np.asarray(total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), np.float32(1e-12)))
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _most_similar(closeness: Floats, count: int) -> tuple[Ints, Floats]:
+def _add_rows(x: Floats, home: Ints, total: Floats) -> None:
+    for i in range(len(x)):
+        source, target = x[i], total[home[i]]
+        for k in range(len(source)):
+            target[k] += source[k]
+
+
+@njit(**_options)  # type: ignore[untyped-decorator]
+def most_similar(closeness: Floats, count: int) -> tuple[Ints, Floats]:
     """The columns of the `count` largest entries of each row, in descending order, and those entries."""
     rows, columns = closeness.shape
     named, largest = np.empty((rows, count), np.int64), np.empty((rows, count), np.float32)
     for i in range(rows):
-        found, values = named[i], largest[i]
-        values[:] = -np.inf
+        row, found, values, least = closeness[i], named[i], largest[i], np.float32(-np.inf)
+        values[:] = least
         for b in range(columns):
-            value = closeness[i, b]
-            if value > values[count - 1]:
+            if row[b] > least:
                 at = count - 1
-                while at > 0 and values[at - 1] < value:
+                while at > 0 and values[at - 1] < row[b]:
                     values[at], found[at] = values[at - 1], found[at - 1]
                     at -= 1
-                values[at], found[at] = value, b
+                values[at], found[at] = row[b], b
+                least = values[count - 1]
     return named, largest
 
 

@@ -10,10 +10,10 @@ from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
 
 _ROWS_AT_ONCE = 4096
-_MOST_CENTRES = 2048
-_SAMPLES_PER_CENTRE = 32
+_MOST_CENTRES = 1024
+_SAMPLES_PER_CENTRE = 24
 _TRAINING_PER_CENTRE = 16
-_LLOYD_STEPS = 3
+_LLOYD_STEPS = 1
 _LONGEST_CHAIN = 4096
 
 

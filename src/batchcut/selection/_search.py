@@ -94,12 +94,16 @@ def move_estimates(estimate: Floats, old: Floats, new: Floats, rate: np.float32,
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _best_target(pool: Pool, chosen: Ints, i: int, a: int, below: np.float32) -> int:
-    """The chosen batch with the largest estimate under `below`, if i would rather be there than in a; or -1."""
+def _best_target(pool: Pool, chosen: Ints, i: int, a: int, tried: Ints) -> int:
+    """The chosen batch, none of the tried, that i would seem to weigh most with, if more than with a; or -1."""
     best, target = pool.own[i], -1
     for b in chosen:
-        if best < pool.estimate[i, b] < below and b != a:
-            best, target = pool.estimate[i, b], b
+        if pool.estimate[i, b] > best and b != a:
+            new = True
+            for other in tried:
+                new &= other != b
+            if new:
+                best, target = pool.estimate[i, b], b
     return target
 
 
@@ -212,17 +216,16 @@ def sweep(pool: Pool, chosen: Ints, offset: np.float32, guard: np.float32, least
     """
     width = len(pool.samples) // len(pool.sizes)
     nothing, mine = np.zeros(width, np.float32), np.empty(width, np.float32)
-    theirs = np.empty((_PARTNERS, width), np.float32)
+    theirs, tried = np.empty((_PARTNERS, width), np.float32), np.empty(_TARGETS, np.int64)
     total = 0.0
     for a in chosen:
         for i in range(a * width, a * width + pool.sizes[a]):
-            below = _F(np.inf)
-            for _ in range(_TARGETS):
-                b = _best_target(pool, chosen, i, a, below)
+            for n in range(_TARGETS):
+                b = _best_target(pool, chosen, i, a, tried[:n])
                 if b < 0:
                     break
-                below = pool.estimate[i, b]
-                if _best_partner(pool, nothing, i, a, b, below - pool.own[i], least) < 0:
+                tried[n] = b
+                if _best_partner(pool, nothing, i, a, b, pool.estimate[i, b] - pool.own[i], least) < 0:
                     continue
                 pool.estimate[i, b] = weigh_row(pool, offset, guard, i, b, mine)
                 if pool.estimate[i, b] <= pool.own[i]:
