@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,22 @@ def plan(make_pairs: MakePairs) -> bc.BatchPlan:
 
 def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
     assert (plan.method, plan.seed, plan.epoch, plan.temperature, plan.leftover) == ("Cut", 3, 2, 0.1, "rotate")
-    assert dict(plan.settings)["rounds"] == 1
+    assert dict(plan.settings)["rounds"] == 3
     assert (len(plan), plan.batch_size, plan.count) == (5, 4, 22)
     assert len(plan.left_over) == 2
     assert plan.coverage == pytest.approx(20 / 22)
     assert plan.mean_loss == pytest.approx(plan.losses.mean())
     assert plan.total_weight == pytest.approx(plan.weights.sum())
     assert plan.seconds > 0
+
+
+def test_plans_can_be_pickled_and_copied(plan: bc.BatchPlan) -> None:
+    for other in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
+        assert other == plan
+        assert other.seconds == plan.seconds
+        assert not other.batches.flags.writeable
+        with pytest.raises(TypeError):
+            other.settings["rounds"] = 4
 
 
 def test_summary(plan: bc.BatchPlan) -> None:

@@ -23,7 +23,7 @@ from ._seek import seek
 _USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no more samples
 _LEAST_BATCHES = 4
 _SMALL_SET = 40  # batches that are searched as one pool, with kicks
-_FOLLOWED, _SOUGHT, _POLISHED = 160, 320, 20  # batches in a pool, in each part of the search of larger sets
+_FOLLOWED, _SOUGHT, _POLISHED = 160, 320, 24  # batches in a pool, in each part of the search of larger sets
 _STEPS, _SWEEPS = 4, 3
 _ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
 
@@ -71,10 +71,11 @@ def cut_pools(
 
 
 def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
-    """Orders the set so that neighbours are similar, lets batches follow their centres, then swaps, `rounds` times.
+    """Orders the set so that neighbours are similar, lets batches follow their centres, then makes swaps.
 
-    A round first looks for swaps in large pools of neighbouring batches, by estimates, then in small ones, exactly.
-    Before each, the batches are put in a new order by their centres, so that others are neighbours.
+    Swaps are looked for by estimates in large pools of neighbouring batches, in up to three sweeps, then exactly in
+    small pools; and so on until there were as many sweeps as `rounds`. Before each, the batches are put in a new
+    order by their centres, so that others are neighbours.
     """
     rng = search_generator(request.seed, request.epoch)
     order = similar_order(request.pairs, request.used, rng, crew, _part(request, 0.0, _ORDER_SHARE))
@@ -84,23 +85,26 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
     start = _ORDER_SHARE + _FOLLOW_SHARE
     width = (1 - start) / rounds
-    for done in range(rounds):
-        told = _part(request, start + done * width, 0.7 * width)
-        batches = _seek_pools(request, batch_order(request.pairs, batches, crew), weighting, crew, told)
-        told = _part(request, start + (done + 0.7) * width, 0.3 * width)
+    for done in range(0, rounds, _SWEEPS):
+        sweeps = min(_SWEEPS, rounds - done)
+        told = _part(request, start + done * width, 0.7 * sweeps * width)
+        batches = _seek_pools(request, batch_order(request.pairs, batches, crew), weighting, sweeps, crew, told)
         batches = batch_order(request.pairs, batches, crew)
         pools = np.array_split(batches, _pool_count(request, _POLISHED))
         task = partial(_refine_task, request, weighting, 0)
+        told = _part(request, start + (done + 0.7 * sweeps) * width, 0.3 * sweeps * width)
         batches = np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
-def _seek_pools(request: Request, batches: Ints, weighting: Weighting, crew: Workers, told: Progress) -> Ints:
+def _seek_pools(
+    request: Request, batches: Ints, weighting: Weighting, sweeps: int, crew: Workers, told: Progress
+) -> Ints:
     """`seek` in large pools: a pool to a thread or, where there is but one, several threads to the pool."""
     count = _pool_count(request, _SOUGHT)
     pools = np.array_split(batches, count + count % 2 if count > 1 else 1)  # an even number serves two threads best
     inner = crew if len(pools) == 1 else crew.alone()
-    task = partial(seek, request.pairs, codes=request.codes, weighting=weighting, sweeps=_SWEEPS, crew=inner)
+    task = partial(seek, request.pairs, codes=request.codes, weighting=weighting, sweeps=sweeps, crew=inner)
     return np.concatenate((ALONE if len(pools) == 1 else crew).map(task, pools, told))
 
 
@@ -129,12 +133,12 @@ class Cut:
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
     never below that of `Shuffle` with the same seed and epoch. Memory above the embeddings is about
-    60 MB per thread for batches of up to 640, and time grows in proportion to N.
+    100 MB per thread for batches of 64 in 128 dimensions, and time grows in proportion to N.
 
     Attributes:
         pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set.
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
-        rounds: How often the search comes back to each batch, with other neighbours or, in pools, after a kick.
+        rounds: How often the search comes back to each sample; in pools, after a kick.
         temperature: τ of the weights.
         margin: Pairs whose similarity comes within it of an anchor's own positive get no weight.
         threads: How many threads work; None: one per processor. The plan does not depend on it.
@@ -143,7 +147,7 @@ class Cut:
 
     pool: int | None = None
     partial_pool: bool = False
-    rounds: int = 1
+    rounds: int = 3
     temperature: float = 0.1
     margin: float | None = None
     threads: int | None = None
