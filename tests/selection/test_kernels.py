@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import batchcut as bc
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._neighbours import chain
-from batchcut.selection._refine import kinship, _layout, pool_weights
+from batchcut.selection._refine import _layout, kinship, pool_weights
 from batchcut.selection._score import Weighting
 from batchcut.selection._swap import disturb, improve, sum_by_batch
 

@@ -31,7 +31,8 @@ def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
 
 
 def test_plans_can_be_pickled_and_copied(plan: bc.BatchPlan) -> None:
-    for other in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
+    copies: list[Any] = [pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)]  # noqa: S301
+    for other in copies:
         assert other == plan
         assert other.seconds == plan.seconds
         assert not other.batches.flags.writeable

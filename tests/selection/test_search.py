@@ -76,7 +76,7 @@ class SlowSweep:
 
     def seems(self, x: int, a: int, y: int, b: int, *, known: bool) -> float:
         both = 2 * self.weights[x, y] if known else 0
-        return self.estimate[x][b] + self.estimate[y][a] - self.total(x, a) - self.total(y, b) - both
+        return float(self.estimate[x][b] + self.estimate[y][a] - self.total(x, a) - self.total(y, b) - both)
 
     def run(self) -> Any:
         for a in range(len(self.batches)):

@@ -17,9 +17,7 @@ _OPTIMISM = np.float32(1.3)  # what has not been weighed may be better than it s
 _GROWTH = np.float32(1.05)  # and what was weighed a while ago may be better now
 
 
-def seek(
-    pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, *, sweeps: int, crew: Workers
-) -> Ints:
+def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, *, sweeps: int, crew: Workers) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
     W(i, b), the weight of sample i with batch b, is estimated as W(i, a) exp(ρ (c_b − c_a)·(u_i + v_i)) from the
@@ -96,7 +94,7 @@ def _nearness(pool: Pool, centres: Floats, span: tuple[int, int]) -> tuple[slice
     width = len(pool.samples) // len(pool.sizes)
     here = slice(span[0] * width, span[1] * width)
     x = pool.rows[here, 0] + pool.rows[here, 1]
-    return here, x, x @ centres.T
+    return here, x, np.asarray(x @ centres.T, np.float32)
 
 
 def _search(pool: Pool, weighting: Weighting, chosen: Ints) -> float:
