@@ -94,17 +94,23 @@ def move_estimates(estimate: Floats, old: Floats, new: Floats, rate: np.float32,
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _best_target(pool: Pool, chosen: Ints, i: int, a: int, tried: Ints) -> int:
-    """The chosen batch, none of the tried, that i would seem to weigh most with, if more than with a; or -1."""
-    best, target = pool.own[i], -1
+def _find_targets(pool: Pool, chosen: Ints, i: int, a: int, targets: Ints) -> int:
+    """Writes the chosen batches that i of a would most like to be in, the best first; returns how many there are."""
+    own, found = pool.own[i], 0
     for b in chosen:
-        if pool.estimate[i, b] > best and b != a:
-            new = True
-            for other in tried:
-                new &= other != b
-            if new:
-                best, target = pool.estimate[i, b], b
-    return target
+        here = pool.estimate[i, b]
+        if here <= own or b == a:
+            continue
+        if found < len(targets):
+            found += 1
+        elif here <= pool.estimate[i, targets[found - 1]]:
+            continue
+        at = found - 1
+        while at > 0 and pool.estimate[i, targets[at - 1]] < here:
+            targets[at] = targets[at - 1]
+            at -= 1
+        targets[at] = b
+    return found
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
@@ -216,15 +222,12 @@ def sweep(pool: Pool, chosen: Ints, offset: np.float32, guard: np.float32, least
     """
     width = len(pool.samples) // len(pool.sizes)
     nothing, mine = np.zeros(width, np.float32), np.empty(width, np.float32)
-    theirs, tried = np.empty((_PARTNERS, width), np.float32), np.empty(_TARGETS, np.int64)
+    theirs, targets = np.empty((_PARTNERS, width), np.float32), np.empty(_TARGETS, np.int64)
     total = 0.0
     for a in chosen:
         for i in range(a * width, a * width + pool.sizes[a]):
-            for n in range(_TARGETS):
-                b = _best_target(pool, chosen, i, a, tried[:n])
-                if b < 0:
-                    break
-                tried[n] = b
+            for n in range(_find_targets(pool, chosen, i, a, targets)):
+                b = targets[n]
                 if _best_partner(pool, nothing, i, a, b, pool.estimate[i, b] - pool.own[i], least) < 0:
                     continue
                 pool.estimate[i, b] = weigh_row(pool, offset, guard, i, b, mine)
