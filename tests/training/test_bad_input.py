@@ -1,6 +1,7 @@
 """What goes wrong is said clearly, without a traceback, and nothing is lost."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -30,7 +31,10 @@ def pairs(tmp_path: Path) -> Path:
         ("epochs = 0", "file: epochs must be at least 1; got 0"),
         ("optimiser = 3", "file: optimiser must be a table of settings; got 3"),
         ('[data]\ntrain = "many"', "file: data.train must be an integer or \"none\"; got 'many'"),
-        ('[objective]\nloss = "hinge"', "file: objective.loss must be one of 'simclr', 'sogclr', 'infonce'; got 'hinge'"),
+        (
+            '[objective]\nloss = "hinge"',
+            "file: objective.loss must be one of 'simclr', 'sogclr', ",
+        ),
         ('[selection.selector]\nmethod = "best"', "file: selection.selector.method must be one of 'shuffle', "),
         ('[selection.selector]\nmethod = "cut"\nq = 3', "file: selection.selector.q is no setting"),
         ('[selection.selector]\nmethod = "ordered"', "file: k must be given unless exact=True; got None"),
@@ -78,7 +82,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_diverged_loss_is_said_and_checkpoints_stay(pairs: Path, tmp_path: Path) -> None:
     config = pairs_config(pairs, optimiser=OptimiserSettings(name="sgd", learning_rate=1e38, warmup_epochs=0))
-    with pytest.raises(DivergedError, match="training has diverged: .* A lower optimiser.learning_rate, now 1e\\+38"):
+    with pytest.raises(DivergedError, match=r"training has diverged: .* A lower optimiser.learning_rate, now 1e\+38"):
         train(config, tmp_path / "run")
     assert (tmp_path / "run" / "config.toml").exists()
 
@@ -119,8 +123,11 @@ def test_features_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or unmount is None:
+        pytest.skip("there is no mount here")
+    words = [mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(words, capture_output=True, check=False).returncode != 0:
         pytest.skip("a small file system cannot be mounted here")
     try:
         (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
@@ -128,9 +135,9 @@ def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp
         assert done.returncode == 2
         assert "batchcut: [Errno 28] No space left on device" in done.stderr
         assert "Traceback" not in done.stderr
-        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        subprocess.run([mount, "-o", "remount,size=8m", str(disk)], check=True)
         done = batchcut("train", "--resume", str(disk / "run"), "--quiet")
         assert done.returncode == 0, done.stderr
         assert lines(disk / "run")[-1]["event"] == "evaluation"
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        subprocess.run([unmount, str(disk)], check=True)

@@ -58,7 +58,7 @@ def test_every_recipe_is_complete() -> None:
 
 
 def test_an_unknown_recipe_is_refused_with_the_names() -> None:
-    with pytest.raises(ValueError, match="recipe must be one of cifar100-simclr-cut, .*; got 'nothing'"):
+    with pytest.raises(ValueError, match=r"recipe must be one of cifar100-simclr-cut, .*; got 'nothing'"):
         recipe("nothing")
 
 

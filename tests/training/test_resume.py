@@ -101,7 +101,7 @@ def test_one_flipped_bit_is_found(pairs: Path, tmp_path: Path) -> None:
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
     before = lines(tmp_path / "run")
-    with pytest.raises(ValueError, match="must hold a checkpoint to go on from; got .*its checksum is another"):
+    with pytest.raises(ValueError, match=r"must hold a checkpoint to go on from; got .*its checksum is another"):
         resume(tmp_path / "run")
     assert lines(tmp_path / "run") == before
 
@@ -117,7 +117,7 @@ def kill_and_resume(config: Config, folder: Path, *, moments: int, seed: int) ->
     whole = start("whole", 0)
     assert whole.returncode == 0, whole.stderr
     places = int(whole.stdout.split()[1])
-    rng, killed = random.Random(seed), 0
+    rng, killed = random.Random(seed), 0  # noqa: S311 - moments, not secrets
     for _ in range(moments):
         # A run that has come far is begun again, so that late moments do not crowd out the early ones.
         attempt = start("killed", rng.randrange(1, places + 1))

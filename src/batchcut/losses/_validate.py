@@ -64,7 +64,7 @@ def check_values(argument: str, x: Tensor) -> None:
 
 
 def _first_bad(row: Tensor) -> float:
-    return float(row[~torch.isfinite(row)][0])
+    return float(row.detach()[~torch.isfinite(row)][0])
 
 
 def check_temperature(temperature: float | Tensor) -> float | Tensor:

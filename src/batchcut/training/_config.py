@@ -1,7 +1,7 @@
 """The settings of a run: nested frozen records, each of which says what it takes."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, get_args
@@ -312,7 +312,7 @@ class Config:
         return 0.075 * math.sqrt(self.batch_size) if given is None else given
 
 
-def _check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
+def _check_choice(argument: str, value: object, choices: Collection[str]) -> None:
     if value not in choices:
         raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
 
@@ -335,5 +335,5 @@ def _check_share(argument: str, value: float) -> None:
 def _check_at_least_zero(argument: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, "be a number", value)
-    if not (math.isfinite(value) and value >= 0):
+    if not (math.isfinite(value) and float(value) >= 0):
         raise invalid(argument, "be finite and at least 0", value)

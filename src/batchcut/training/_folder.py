@@ -88,13 +88,17 @@ class RunFolder:
         """Where checkpoints are."""
         return self.path / "checkpoints"
 
-    def create(self, config: Config) -> Lock:
-        """Makes the folder, which must be new or empty, and takes it."""
+    def check_new(self) -> None:
+        """Refuses a folder that holds anything."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"run must be a folder; got {self.path}, a file")
         if self.path.exists() and {entry.name for entry in self.path.iterdir()} - {"lock"}:
             rule = "be a new or empty folder; --resume goes on with one"
             raise ValueError(f"run must {rule}; got {self.path}")
+
+    def create(self, config: Config) -> Lock:
+        """Makes the folder, which must be new or empty, and takes it."""
+        self.check_new()
         for folder in (self.path, self.checkpoints, self.path / "plans", self.path / "embeddings"):
             folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.path / "lock")
@@ -103,13 +107,13 @@ class RunFolder:
 
     def open(self) -> Lock:
         """Takes the folder of a run that was begun."""
-        if not (self.path / "config.toml").is_file():
-            raise ValueError(f"run must be the folder of a run, with its config.toml; got {self.path}")
         return Lock(self.path / "lock")
 
     def config(self) -> Config:
         """The settings of the run."""
         path = self.path / "config.toml"
+        if not path.is_file():
+            raise ValueError(f"run must be the folder of a run, with its config.toml; got {self.path}")
         return config_of(read_toml(path), source=str(path))
 
     def add_environment(self, **more: object) -> None:

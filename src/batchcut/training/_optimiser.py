@@ -64,4 +64,4 @@ def load_optimiser_state(
 def _laid_out_as(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in the parameter's order in memory: fused kernels walk through both as they lie there."""
     same = tensor.shape == parameter.shape
-    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor) if same else tensor
+    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor) if same else tensor.clone()

@@ -78,4 +78,4 @@ def _initialise(network: ResNet, *, zero_init: bool) -> None:
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
         elif zero_init and isinstance(part, BasicBlock):
             nn.init.zeros_(part.bn2.weight)
-    network.to(memory_format=torch.channels_last)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -55,25 +55,25 @@ def resume(run: str | Path, *, observe: Observer | None = None) -> Result:
 
 
 def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
-    settings = folder.config() if config is None and (folder.path / "config.toml").is_file() else config or Config()
+    settings = folder.config() if config is None else config
     fabric = _fabric(settings.machine)
+    leads = fabric.global_rank == 0
+    if leads and config is not None:
+        folder.check_new()
+    data = settings.data
+    split = load(data.name, root=None if data.root is None else Path(data.root), download=data.download)
+    trainer = Trainer(settings, split, fabric, folder, observe if leads else _ignore)
     lock: Lock | None = None
     try:
-        if fabric.global_rank == 0:
+        if leads:
             lock = folder.open() if config is None else folder.create(settings)
             folder.add_environment(world=fabric.world_size, device=str(fabric.device))
-        data = settings.data
-        root = None if data.root is None else Path(data.root)
-        split = load(data.name, root=root, download=data.download)
-        trainer = Trainer(settings, split, fabric, folder, observe if fabric.global_rank == 0 else _ignore)
-        try:
-            _go_back(trainer)
-            trainer.run()
-        finally:
-            for lines in trainer.lines.values():
-                lines.close()
+        _go_back(trainer)
+        trainer.run()
         return _finish(trainer)
     finally:
+        for lines in trainer.lines.values():
+            lines.close()
         if lock is not None:
             lock.release()
 

@@ -1,7 +1,7 @@
 """The loop: plan, step, record; score and keep what came out."""
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ class Trainer:
         self.scores: dict[str, float] = {}
         self.pending: list[Tensor] = []
         self.batch_losses: list[Tensor] = []
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.lines: dict[str, Lines] = {}
 
     @property
@@ -139,7 +139,8 @@ class Trainer:
         return loss
 
     def _log_loss(self, rate: float) -> None:
-        loss = float(self.fabric.all_reduce(torch.stack(self.pending).mean(), reduce_op="mean"))
+        mean: Any = self.fabric.all_reduce(torch.stack(self.pending).mean(), reduce_op="mean")
+        loss = float(mean)
         self.pending.clear()
         if not np.isfinite(loss):
             raise self._diverged(f"the loss is {loss}")
@@ -281,8 +282,8 @@ class Trainer:
 
     def _diverged(self, what: str) -> DivergedError:
         return DivergedError(
-            f"training has diverged: {what} after step {self.step} in epoch {self.epoch}; checkpoints and metrics up to "
-            f"there are in {self.folder.path}. A lower optimiser.learning_rate, now {self.config.peak_rate:g}, or "
+            f"training has diverged: {what} after step {self.step} in epoch {self.epoch}; checkpoints and metrics up "
+            f"to there are in {self.folder.path}. A lower optimiser.learning_rate, now {self.config.peak_rate:g}, or "
             "optimiser.clip may help"
         )
 

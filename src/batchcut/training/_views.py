@@ -112,7 +112,7 @@ def crops(draws: Tensor, smallest: float) -> Tensor:
 
 
 def colour_maps(draws: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix (n, 3, 3) and an offset (n, 3) for each image, from draws (n, 6) in 0 to 1 and its mean colour (n, 3)."""
+    """A matrix (n, 3, 3) and an offset (n, 3) for each image, from draws (n, 6) and its mean colour (n, 3)."""
     luma = draws.new_tensor(_LUMA)
     spread = 2 * draws - 1
     brightness, contrast = 1 + _BRIGHTNESS * spread[:, 0], 1 + _CONTRAST * spread[:, 1]
@@ -134,4 +134,5 @@ def _turns(angle: Tensor) -> Tensor:
     turn = torch.eye(3, device=angle.device).repeat(len(angle), 1, 1)
     turn[:, 1, 1] = turn[:, 2, 2] = angle.cos()
     turn[:, 1, 2], turn[:, 2, 1] = -angle.sin(), angle.sin()
-    return torch.linalg.inv(to_yiq) @ turn @ to_yiq
+    turned: Tensor = torch.linalg.inv(to_yiq) @ turn @ to_yiq
+    return turned

@@ -1,0 +1,31 @@
+"""Settings as TOML."""
+
+import tomllib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchcut.selection import Ordered, Spectral
+from batchcut.training import Config, DataSettings, SelectionSettings, config_of, to_toml
+
+
+def test_what_is_written_is_complete_and_read_back_the_same() -> None:
+    for selector in (Spectral(pool=3, variant="authors"), Ordered(k=4, q=2)):
+        config = Config(seed=3, selection=SelectionSettings(selector=selector))
+        assert config_of(tomllib.loads(to_toml(config)), source="text") == config
+
+
+@given(st.text(min_size=1), st.floats(min_value=1e-6, max_value=1, exclude_min=True))
+def test_any_text_and_number_survives(text: str, number: float) -> None:
+    if "\ud800" <= max(text) <= "\udfff" or text == "none":
+        return
+    config = Config(data=DataSettings(name=text))
+    tree = tomllib.loads(to_toml(config)) | {"objective": {"temperature": number}}
+    assert config_of(tree, source="text").data.name == text
+    again = config_of(tree, source="text")
+    assert config_of(tomllib.loads(to_toml(again)), source="text") == again
+
+
+def test_a_selector_takes_the_temperature_of_the_objective() -> None:
+    config = config_of({"objective": {"temperature": 0.05}}, source="text")
+    assert config.selection.selector.temperature == 0.05
