@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.report._chromium import PROGRAM, chromium
 
+from batchcut.cli import main
 from batchcut.demo import METHODS, Outcome, demo_config, run_demo
 from batchcut.training import to_toml
 
@@ -52,16 +53,21 @@ def test_settings_differ_in_the_selector_alone() -> None:
     assert len({after.partition("\n[")[2] for _, _, after in texts}) == 1
 
 
-def test_the_command_prints_a_table_and_the_path_last(outcome: Outcome, folder: Path) -> None:
-    command = [sys.executable, "-m", "batchcut", "demo", "--quick", "--seeds", "1", "--out", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+def test_the_command_prints_a_table_and_the_path_last(
+    outcome: Outcome, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(*more: str) -> str:
+        with pytest.raises(SystemExit, match="0"):
+            main(["demo", "--quick", "--seeds", "1", "--out", str(folder), *more])
+        return capsys.readouterr().out
+
+    lines = printed().splitlines()
     assert lines[-1] == str(outcome.report)
     for row in outcome.rows:
         assert any(row.method in line and f"{row.mean_loss:.3f}" in line for line in lines)
-    printed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
-    assert json.loads(printed) == {"methods": [row.as_dict() for row in outcome.rows], "report": str(outcome.report)}
-    assert subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=True).stdout == ""
+    rows = [row.as_dict() for row in outcome.rows]
+    assert json.loads(printed("--json")) == {"methods": rows, "report": str(outcome.report)}
+    assert printed("--quiet") == ""
 
 
 def test_a_folder_with_other_runs_is_refused(outcome: Outcome, folder: Path) -> None:

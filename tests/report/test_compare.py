@@ -85,3 +85,20 @@ def test_hardness_is_the_ratio_on_the_same_embeddings(runs: Path) -> None:
     ratios = [line["mean_loss"] / line["shuffled_loss"] for line in lines if line["event"] == "plan"]
     assert cut.hardness == pytest.approx(statistics.fmean(ratios))
     assert cut.hardness > 1
+
+
+def test_only_finished_runs_are_compared(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", seed=0)
+    (write_run(tmp_path / "b", seed=1, epochs=3, gain=-0.5) / "result.json").unlink()
+    (group,) = compare([read_run(tmp_path / name) for name in "ab"]).groups
+    assert group.finals == pytest.approx([0.6])
+    assert len(group.runs) == 2
+
+
+def test_curves_of_a_run_and_of_its_beginning_have_common_steps(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", seed=0, epochs=9)
+    folder = write_run(tmp_path / "b", seed=1, epochs=9)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    (group,) = compare([read_run(tmp_path / name) for name in "ab"]).groups
+    assert len(group.loss().steps) > 10

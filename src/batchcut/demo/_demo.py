@@ -82,7 +82,7 @@ def demo_config(method: str, *, seed: int, quick: bool = False) -> Config:
     }
     return Config(
         seed=seed,
-        epochs=3 if quick else 14,
+        epochs=3 if quick else 20,
         batch_size=_BATCH_SIZE,
         data=DataSettings(name="digits", train=samples, test=64 if quick else None),
         views=ViewSettings(smallest_crop=0.9),

@@ -42,9 +42,14 @@ class Group:
         return self.runs[0].method
 
     @property
+    def finished(self) -> tuple[Run, ...]:
+        """The runs that are finished, which alone can be compared."""
+        return tuple(run for run in self.runs if run.result is not None)
+
+    @property
     def finals(self) -> list[float]:
-        """The last top-1 accuracy of each run that has one."""
-        scores = [run.events("evaluation") for run in self.runs]
+        """The last top-1 accuracy of each run that is finished."""
+        scores = [run.events("evaluation") for run in self.finished]
         return [float(events[-1]["top1"]) for events in scores if events]
 
     @property
@@ -76,7 +81,8 @@ class Group:
 
     def seconds(self, part: str) -> float:
         """The seconds of a run that went into "planning", "training", "evaluation" or "checkpoint"; the mean."""
-        return statistics.fmean(sum(float(line.get(part, 0)) for line in run.timings) for run in self.runs)
+        runs = self.finished or self.runs
+        return statistics.fmean(sum(float(line.get(part, 0)) for line in run.timings) for run in runs)
 
     def accuracy(self) -> Curve:
         """Top-1 accuracy against the step."""
@@ -84,7 +90,9 @@ class Group:
 
     def loss(self) -> Curve:
         """The loss of the batches trained on against the step, in at most 40 parts."""
-        return _curve([_binned(*_batch_losses(run)) for run in self.runs])
+        series = [_batch_losses(run) for run in self.runs]
+        size = -(-max(len(losses) for _, losses in series) // _POINTS)
+        return _curve([_binned(steps, losses, size) for steps, losses in series])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,10 +174,9 @@ def _batch_losses(run: Run) -> tuple[Array, Array]:
     return np.linspace(last / len(losses), last, len(losses)).round().astype(np.int64), losses
 
 
-def _binned(steps: Array, values: Array) -> tuple[Array, Array]:
-    if len(values) == 0:
-        return steps, values
-    parts = np.array_split(np.arange(len(values)), min(_POINTS, len(values)))
+def _binned(steps: Array, values: Array, size: int) -> tuple[Array, Array]:
+    """Means of so many values in a row, the last of what is left, at the step of each last one."""
+    parts = [np.arange(start, min(start + size, len(values))) for start in range(0, len(values), max(1, size))]
     return np.array([steps[p[-1]] for p in parts]), np.array([values[p].mean() for p in parts])
 
 
@@ -180,6 +187,8 @@ def _curve(series: list[tuple[Array, Array]]) -> Curve:
         empty = np.empty(0)
         return Curve(steps=empty, mean=empty, low=empty, high=empty)
     steps = sorted(set.intersection(*(set(steps.tolist()) for steps, _ in series)))
+    if not steps:
+        return _curve(series[:1])
     values = np.array([[dict(zip(at.tolist(), of.tolist(), strict=True))[s] for s in steps] for at, of in series])
     reduced: list[Callable[..., Array]] = [np.mean, np.min, np.max]
     mean, low, high = (f(values, axis=0) for f in reduced)

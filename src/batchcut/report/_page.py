@@ -113,7 +113,7 @@ def _finding(comparison: Comparison) -> str:
     """In a sentence or two, which method came out ahead, whichever it is."""
     scored = [group for group in comparison.groups if group.finals]
     if not scored:
-        return "No run has been scored yet."
+        return "No run is finished yet."
     best = max(scored, key=lambda group: group.top1)
     base = comparison.baseline
     if base is None or len(scored) == 1:
@@ -123,10 +123,13 @@ def _finding(comparison: Comparison) -> str:
             f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
         )
     reached = comparison.steps_to_baseline(best)
-    ahead = f"{best.label} ends {(best.top1 - base.top1) * 100:.1f} points above shuffled batches"
-    finding = f"{ahead} ({percent(best.top1)} against {percent(base.top1)})"
-    early = reached is not None and best.steps > reached
-    finding += f" and passes their result after {reached / best.steps:.0%} of the steps." if early and reached else "."
+    lead = best.top1 - base.top1
+    finding = f"{best.label} ends {lead * 100:.1f} points above shuffled batches"
+    finding += f" ({percent(best.top1)} against {percent(base.top1)})"
+    if reached is not None and reached < best.steps:
+        finding += f" and passes their result after {reached / best.steps:.0%} of the steps"
+    spread = max((group.spread for group in (best, base) if math.isfinite(group.spread)), default=0.0)
+    finding += "; that is no more than seeds differ by." if lead <= spread else "."
     behind = [group.label for group in scored if group is not base and group.top1 < base.top1]
     return finding + (f" Behind shuffled batches: {', '.join(behind)}." if behind else "")
 

@@ -59,7 +59,8 @@ def number(value: float) -> str:
     """A number in as few digits as tell it from its neighbours."""
     if not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"
+    text = f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"
+    return text.replace("-", "−")
 
 
 def percent(value: float) -> str:

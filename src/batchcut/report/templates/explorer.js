@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const get = (id) => document.getElementById(id);
   const row = new Map(data.samples.map((sample, at) => [sample, at]));
-  const state = { plan: 0, kind: data.kinds[0], batch: 0, sample: null };
+  const state = { plan: data.plans.length - 1, kind: data.kinds[0], batch: 0, sample: null };
 
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const element = (name, properties = {}, ...children) => {
