@@ -16,6 +16,7 @@ from ._demo import Demo
 from ._evaluate import Evaluate
 from ._exit import DONE, FAILED, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
 from ._help import general_help, help_of
+from ._paper import Paper
 from ._report import Report
 from ._select import Select
 from ._theory import Theory
@@ -38,6 +39,7 @@ VERBS: dict[str, type[Verb]] = {
     "train": Train,
     "evaluate": Evaluate,
     "report": Report,
+    "paper": Paper,
     "theory": Theory,
 }
 

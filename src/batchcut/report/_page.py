@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchcut import __version__
+from batchcut._files import write_bytes
 
 from ._charts import PARTS, accuracy_chart, loss_chart, loss_histograms, same_class_chart, time_chart
 from ._compare import Comparison, Group, compare, flattened
@@ -41,7 +42,7 @@ def write_report(
         raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB from {len(found)} runs: name fewer")
     target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page, encoding="utf-8")
+    write_bytes(target, page.encode())
     return target
 
 

@@ -1,0 +1,143 @@
+"""What an item of the paper is: how to compute it, how to judge it, how to draw it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from batchcut._errors import check_integer, invalid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Data = Mapping[str, Any]
+"""What an item computed, as plain numbers, strings, lists and dicts: what its JSON file holds."""
+
+Progress = Callable[[float], None]
+"""Called with the share of the work done, from 0 to 1."""
+
+Scale = Literal["full", "quick"]
+Word = Literal["agrees", "agrees in part", "does not agree"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a run depends on, besides the version.
+
+    Attributes:
+        scale: "full", or "quick" for fewer seeds and steps: the same code in a fraction of the time.
+        seed: what all randomness is a function of.
+        cifar: folder of the CIFAR-100 images, for the items that train; None: the images that come with the library.
+        work: where runs of training are kept, for other items and to go on with; None: nowhere. Results do not depend
+            on it.
+    """
+
+    scale: Scale = "full"
+    seed: int = 0
+    cifar: Path | None = None
+    work: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale not in ("full", "quick"):
+            raise invalid("scale", "be 'full' or 'quick'", repr(self.scale))
+        check_integer("seed", self.seed, at_least=0)
+
+    @property
+    def quick(self) -> bool:
+        """Whether the run is a small one."""
+        return self.scale == "quick"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One point of comparison with the paper.
+
+    Attributes:
+        paper: what the paper says.
+        here: what came out.
+        agrees: whether that is the same.
+        why: where it is not, the reason, as far as it is known.
+    """
+
+    paper: str
+    here: str
+    agrees: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """All points of comparison of an item, and what they come to."""
+
+    findings: tuple[Finding, ...]
+
+    def __post_init__(self) -> None:
+        if not self.findings:
+            raise invalid("findings", "hold at least one finding", "none")
+
+    @property
+    def word(self) -> Word:
+        """Whether all, some or none of the findings agree with the paper."""
+        agreeing = sum(finding.agrees for finding in self.findings)
+        if agreeing == len(self.findings):
+            return "agrees"
+        return "agrees in part" if agreeing else "does not agree"
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        points = "; ".join(
+            f"{'yes' if finding.agrees else 'NO'}: paper: {finding.paper} — here: {finding.here}"
+            + (f" (because {finding.why})" if finding.why and not finding.agrees else "")
+            for finding in self.findings
+        )
+        return f"{self.word}. {points}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of the page: a heading, column names, and rows of text."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def _no_tables(_: Data) -> tuple[Table, ...]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A figure or table of the paper.
+
+    Attributes:
+        label: LaTeX label in the paper.
+        title: what it shows, in a few words.
+        minutes: estimated cost on two cores: full, quick.
+        run: computes the data.
+        judge: compares the data with the paper.
+        draw: makes a picture of the data.
+        describe: the picture in words, for those who cannot see it.
+        caption: how the data were made.
+        tables: what the page shows as tables.
+        revision: raised when `run` computes something else than before, so that stored results are not used again.
+        needs_images: whether the result depends on `Settings.cifar`.
+    """
+
+    label: str
+    title: str
+    minutes: tuple[float, float]
+    run: Callable[[Settings, Progress], Data]
+    judge: Callable[[Data], Verdict]
+    draw: "Callable[[Data], Figure]"
+    describe: Callable[[Data], str]
+    caption: Callable[[Data], str]
+    tables: Callable[[Data], tuple[Table, ...]] = field(default=_no_tables)
+    revision: int = 1
+    needs_images: bool = False
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder among the results: the label in characters that any file system takes."""
+        return self.label.replace(":", "-")

@@ -1,0 +1,113 @@
+"""Running items one by one: what is finished is kept, what was interrupted starts anew."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from batchcut._errors import invalid
+
+from ._item import Data, Item, Settings, Verdict
+from ._store import Stored, identity, is_current, load, open_folder, save
+
+RUNS = "runs"
+"""The folder, among the results, of the runs of training that items share."""
+
+Report = Callable[[Item, float], None]
+"""Called with the item that is worked on and the share of it that is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of an item.
+
+    Attributes:
+        item: the item.
+        verdict: how its result compares with the paper.
+        data: the result.
+        seconds: how long it took when it was computed.
+        settings: what it depends on, by name.
+        reused: whether the result was there already.
+    """
+
+    item: Item
+    verdict: Verdict
+    data: Data
+    seconds: float
+    settings: dict[str, object]
+    reused: bool
+
+
+def choose(names: Sequence[str]) -> list[Item]:
+    """The items with the given labels, in the paper's order; all of them for "all"."""
+    from ._items import ITEMS
+
+    if not names:
+        raise invalid("names", f"be 'all' or some of {', '.join(item.label for item in ITEMS)}", "none")
+    known = {item.label for item in ITEMS}
+    for name in names:
+        if name != "all" and name not in known:
+            raise invalid("name", f"be 'all' or one of {', '.join(item.label for item in ITEMS)}", repr(name))
+    return [item for item in ITEMS if "all" in names or item.label in names]
+
+
+def run_items(
+    items: Sequence[Item],
+    settings: Settings,
+    *,
+    out: Path,
+    force: bool = False,
+    report: Report | None = None,
+) -> Iterator[Outcome]:
+    """Runs items and writes each into the folder `out` as soon as it is done.
+
+    An item that is there with the same settings, version and revision is not run again, unless `force`.
+    """
+    folder = open_folder(out)
+    report = report or _silent
+    for item in items:
+        report(item, 0.0)
+        stored = None if force else load(folder, item)
+        if stored is not None and stored.identity == identity(item, settings):
+            yield _outcome(item, stored, reused=True)
+            continue
+        yield _outcome(item, _compute(item, settings, folder, report), reused=False)
+
+
+def _silent(item: Item, share: float) -> None:
+    del item, share
+
+
+def _compute(item: Item, settings: Settings, folder: Path, report: Report) -> Stored:
+    from ._style import pictures
+
+    started = time.perf_counter()
+    data = item.run(replace(settings, work=folder / RUNS), lambda share: report(item, share))
+    # What is judged and drawn is what the file will hold, so that a stored result gives the same.
+    data = json.loads(json.dumps(data, allow_nan=False))
+    stored = Stored(identity=identity(item, settings), seconds=time.perf_counter() - started, data=data)
+    save(folder, item, stored, item.judge(data), pictures(item.draw, data))
+    report(item, 1.0)
+    return stored
+
+
+def finished(folder: Path) -> list[Outcome]:
+    """All finished items of a folder, in the paper's order, whatever their settings; none of another version."""
+    from ._items import ITEMS
+
+    found = ((item, load(folder, item)) for item in ITEMS)
+    return [
+        _outcome(item, stored, reused=True) for item, stored in found if stored is not None and is_current(item, stored)
+    ]
+
+
+def _outcome(item: Item, stored: Stored, *, reused: bool) -> Outcome:
+    return Outcome(
+        item=item,
+        verdict=item.judge(stored.data),
+        data=stored.data,
+        seconds=stored.seconds,
+        settings=dict(stored.identity),
+        reused=reused,
+    )
