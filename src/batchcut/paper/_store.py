@@ -1,6 +1,7 @@
 """Results on disk: one folder per item, written so that it is either complete or counts as absent."""
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
