@@ -4,9 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.installed-bench
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench clean
+.PHONY: help demo test test-all lint format docs bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -15,15 +16,16 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,integrations,report,train]'
+	$(PIP) --editable '.[dev,integrations,report,train,docs]'
+	$(PIP) --no-deps axe-playwright-python # for its copy of axe-core alone: the tests drive the browser themselves
 	@touch $@
 
 $(BENCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,integrations,report,train,bench]'
+	$(PIP) --editable '.[dev,integrations,report,train,docs,bench]'
 	@touch $@
 
-demo: $(STAMP) ## Check every claim of the paper and print the table
-	$(BIN)/batchcut theory
+demo: $(STAMP) ## Train with four ways to choose batches; a table and a report (about two minutes)
+	$(BIN)/batchcut demo
 
 test: $(STAMP) ## Run the tests (under ten minutes on two cores)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -41,6 +43,9 @@ format: $(STAMP) ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(STAMP) ## Build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/full_batch.py
 	$(BIN)/python benchmarks/descent.py
@@ -48,4 +53,4 @@ bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/selection.py
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

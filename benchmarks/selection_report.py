@@ -7,6 +7,7 @@ from typing import Any
 
 _BEGIN, _END = "<!-- measured: begin -->", "<!-- measured: end -->"
 _SHOWN = ("S1", "S2", "S3", "S4")
+_PLACES = [(right, up) for far in range(0, 120, 4) for up in ((far, -far) if far else (0,)) for right in (True, False)]
 
 
 def table(facts: dict[str, Any]) -> str:
@@ -47,10 +48,41 @@ def plot(facts: dict[str, Any], path: Path) -> None:
             hollow = row["covered"] < 0.99
             colour = "tab:red" if ours else "tab:blue"
             panel.scatter(row["seconds"], row["loss"], s=28, edgecolors=colour, facecolors="none" if hollow else colour)
-            panel.annotate(method, (row["seconds"], row["loss"]), fontsize=6, xytext=(3, 3), textcoords="offset points")
         panel.set(xscale="log", xlabel="seconds", ylabel="mean batch loss", title=name)
+        panel.margins(x=0.25, y=0.1)
     figure.tight_layout()
+    figure.canvas.draw()
+    for name, panel in zip(shown, panels[0], strict=True):
+        _label(panel, facts["rows"][name])
     figure.savefig(path, metadata={"Date": None})
+
+
+def _label(panel: Any, rows: dict[str, Any]) -> None:
+    """Writes each method beside its point, at the first of many places where it covers no point and no other label."""
+    renderer = panel.figure.canvas.get_renderer()
+    points = [panel.transData.transform((row["seconds"], row["loss"])) for row in rows.values()]
+    taken: list[Any] = []
+    for (method, row), own in zip(rows.items(), points, strict=True):
+        label = panel.annotate(
+            method, (row["seconds"], row["loss"]), fontsize=6, xytext=(0, 0), textcoords="offset points"
+        )
+        for right, up in _PLACES:
+            label.set_position((5 if right else -5, up))
+            label.set(ha="left" if right else "right", va="center")
+            box = label.get_window_extent(renderer).padded(2)
+            inside = panel.bbox.x0 <= box.x0 and box.x1 <= panel.bbox.x1
+            free = not any(box.contains(*point) for point in points if point is not own)
+            if inside and free and not any(box.overlaps(other) for other in taken):
+                break
+        taken.append(box)
+        if abs(up) > 4:
+            panel.annotate(
+                "",
+                (row["seconds"], row["loss"]),
+                xytext=(5 if right else -5, up),
+                textcoords="offset points",
+                arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "grey"},
+            )
 
 
 def main() -> None:

@@ -1,22 +1,28 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from tests.report._folders import write_run
 
 from batchcut import cli
+from batchcut.cli._main import VERBS, parsed
+from batchcut.cli._theory import Theory
 from batchcut.theory import claims
 
+BASH = shutil.which("bash")
 QUICK = "lem:lclipnonquasiconvex"
 
 
 def run(*words: str) -> int:
     with pytest.raises(SystemExit) as stop:
         cli.main(words)
-    code = stop.value.code
+    code = stop.value.code or 0
     assert isinstance(code, int)
     return code
 
@@ -99,6 +105,81 @@ def test_wrong_use(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -
 def test_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*words) == 0
     assert "theory" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_every_verb_has_help_with_examples_that_it_understands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(name, "--help") == 0
+    printed = capsys.readouterr().out
+    examples = getattr(VERBS[name], "examples", ())
+    assert examples
+    for command, meaning in examples:
+        assert f"    {command}\n" in printed
+        assert meaning in printed
+        assert command.split()[:2] == ["batchcut", name]
+        assert isinstance(parsed(command.split()[1:]), VERBS[name])
+    for word in ("--json", "--quiet", "default:"):
+        assert word in printed
+
+
+def test_general_help_has_a_line_for_each_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    printed = capsys.readouterr().out.splitlines()
+    for name in VERBS:
+        assert sum(line.startswith(f"  {name} ") for line in printed) == 1
+
+
+@pytest.mark.parametrize(("words", "wanted"), [("re", "report"), ("demo --s", "--seeds")])
+@pytest.mark.skipif(BASH is None, reason="there is no bash here")
+def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--tyro-print-completion", "bash") == 0
+    script = capsys.readouterr().out
+    ask = f'COMP_WORDS=(batchcut {words}); COMP_CWORD={len(words.split())}; _tyro_batchcut; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run([str(BASH), "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ModuleNotFoundError("No module named 'kornia'"), 2, 'pip install "batchcut[train,report]"'),
+        (ImportError("pictures need Pillow"), 2, "pictures need Pillow"),
+        (RuntimeError("first\nsecond"), 1, "RuntimeError: first\nThe same with --debug shows where."),
+    ],
+)
+def test_no_traceback_without_debug(
+    error: Exception, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(Theory, "run", fail)
+    assert run("theory") == code
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert len(printed.splitlines()) <= 2
+    with pytest.raises(type(error)):
+        cli.main(["theory", "--debug"])
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [((), "RUN must name at least one run; `batchcut train`"), (("nowhere",), "nowhere is not there")],
+)
+def test_report_says_what_it_needs(words: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("report", *words) == 2
+    assert what in capsys.readouterr().err
+
+
+def test_report_prints_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "cut")
+    out = tmp_path / "report.html"
+    assert run("report", str(tmp_path / "cut"), "--out", str(out)) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert run("report", str(tmp_path / "cut"), "--out", str(out), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"report": str(out), "bytes": out.stat().st_size}
+    assert run("report", str(tmp_path / "cut"), "--out", str(out), "--quiet") == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def test_quiet_prints_nothing(features: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--step", 7), "--step must be that of a checkpoint ("),
+        (("--step", 7), "step must be that of a checkpoint ("),
         (("--severity", 6), "--severity must be at most 5; got 6"),
         (("--draws", 0), "--draws must be at least 1; got 0"),
         (("-o", "no/where.json"), "--output must lie in a folder that is there"),

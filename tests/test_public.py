@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import batchcut
-from batchcut import data, evaluation, losses, sampling, selection, theory
+from batchcut import data, evaluation, losses, sampling, selection, theory, training
 
 PUBLIC = {
     "BatchPlan",
@@ -39,6 +39,7 @@ PUBLIC = {
     "sampling",
     "selection",
     "theory",
+    "training",
 }
 
 
@@ -92,12 +93,72 @@ THEORY = {
     "toy_trajectory",
 }
 
+DATA = {
+    "CorruptedImages",
+    "Images",
+    "Pairs",
+    "Split",
+    "load",
+    "load_corrupted",
+    "needs",
+    "open_arrays",
+    "open_npy",
+}
+
+EVALUATION = {
+    "CORRUPTIONS",
+    "Draws",
+    "Health",
+    "Probe",
+    "Ranks",
+    "Retrieval",
+    "corrupt",
+    "corrupted_retrieval",
+    "grouped_retrieval",
+    "health",
+    "knn_accuracy",
+    "linear_probe",
+    "made_corruptions",
+    "retrieval",
+    "view_retrieval",
+}
+
+TRAINING = {
+    "Config",
+    "DataSettings",
+    "DivergedError",
+    "EvaluationSettings",
+    "KeepingSettings",
+    "MachineSettings",
+    "ModelSettings",
+    "ObjectiveSettings",
+    "OptimiserSettings",
+    "Result",
+    "SelectionSettings",
+    "TrainedModel",
+    "ViewSettings",
+    "config_of",
+    "merged",
+    "read_toml",
+    "recipe",
+    "recipe_names",
+    "resume",
+    "run_config",
+    "to_toml",
+    "train",
+    "trained_model",
+    "with_overrides",
+}
+
 
 def test_public_names() -> None:
     assert set(batchcut.__all__) == PUBLIC
 
 
-@pytest.mark.parametrize(("package", "names"), [(losses, LOSSES), (theory, THEORY)])
+@pytest.mark.parametrize(
+    ("package", "names"),
+    [(data, DATA), (evaluation, EVALUATION), (losses, LOSSES), (theory, THEORY), (training, TRAINING)],
+)
 def test_public_names_of_packages(package: ModuleType, names: set[str]) -> None:
     found = {name for name in dir(package) if not name.startswith("_")}
     assert {name for name in found if not isinstance(getattr(package, name), ModuleType)} == names
@@ -109,7 +170,7 @@ def test_public_name_resolves_and_is_documented(name: str) -> None:
     assert name in dir(batchcut)
 
 
-@pytest.mark.parametrize("package", [data, evaluation, losses, sampling, selection, theory])
+@pytest.mark.parametrize("package", [data, evaluation, losses, sampling, selection, theory, training])
 def test_public_names_of_packages_are_documented(package: object) -> None:
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
     assert all(item.__doc__ for item in public)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import sampling as sampling
     from . import selection as selection
     from . import theory as theory
+    from . import training as training
     from .losses import SogCLR as SogCLR
     from .losses import contrastive_loss as contrastive_loss
     from .losses import full_batch_loss as full_batch_loss
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = frozenset({"data", "evaluation", "integrations", "losses", "sampling", "selection", "theory"})
+_SUBPACKAGES = frozenset(
+    {"data", "evaluation", "integrations", "losses", "sampling", "selection", "theory", "training"}
+)
 _HOME_OF = {
     "BatchPlan": "selection",
     "Cut": "selection",

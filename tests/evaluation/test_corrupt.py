@@ -18,7 +18,7 @@ def pictures(count: int = 6, channels: int = 3, side: int = 32, *, seed: int = 0
     """Smooth random images, so that blur and noise show."""
     rng = np.random.default_rng(seed)
     smooth = ndimage.gaussian_filter(rng.standard_normal((count, channels, side, side)), (0, 0, 2, 2))
-    return np.clip(128 + 250 * smooth, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(128 + 250 * smooth, 0, 255), np.uint8)
 
 
 def floats(count: int = 3, channels: int = 3, side: int = 32) -> Doubles:

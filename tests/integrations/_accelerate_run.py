@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +62,13 @@ class Run:
         return self
 
 
-def refusal(config: DataLoaderConfiguration | None = None, **settings: Any) -> str:
-    """What comes of giving accelerate itself a sampler."""
+def refusal(config: DataLoaderConfiguration | None = None, *, by_accelerate: bool = False, **settings: Any) -> str:
+    """What comes of preparing a loader, by accelerate itself or by us."""
     accelerator = Accelerator(cpu=True, dataloader_config=config)
     sampler = bc.PlannedBatchSampler(bc.EmbeddingBank(len(Pairs()), DIM), batch_size=B, **settings)
     loader = DataLoader(Pairs(), batch_sampler=sampler)
     try:
-        if settings:
-            prepare_loader(accelerator, loader)
-        else:
-            list(accelerator.prepare(loader))
+        list(accelerator.prepare(loader) if by_accelerate else prepare_loader(accelerator, loader))
     except ValueError as error:
         return str(error)
     return "none"
@@ -91,11 +89,18 @@ def main(folder: Path) -> None:
         assert run.sampler.plan is not None
         outcome[name] = {"seen": seen, "plan": [row.tolist() for row in run.sampler.plan]}
         outcome[name]["resumed"] = Run(config=config, **settings).load(folder / name).train(done=4)
-    outcome["left to accelerate"] = refusal()
+    mine = sharding_of(Accelerator(cpu=True), mode="whole")
+    outcome["left to accelerate"] = {
+        "untold": refusal(by_accelerate=True),
+        "alone": refusal(by_accelerate=True, sharding=bc.Sharding()),
+        "whole": refusal(by_accelerate=True, sharding=mine),
+        "split": refusal(by_accelerate=True, sharding=replace(mine, mode="split")),
+        "dealt": refusal(by_accelerate=True, sharding=replace(mine, mode="dealt")),
+    }
     outcome["another process"] = refusal(sharding=bc.Sharding(rank=0, world=3))
-    outcome["not split"] = refusal(
-        DataLoaderConfiguration(split_batches=True), sharding=sharding_of(Accelerator(cpu=True), mode="whole")
-    )
+    outcome["not split"] = refusal(DataLoaderConfiguration(split_batches=True), sharding=mine)
+    dispatched = DataLoaderConfiguration(dispatch_batches=True)
+    outcome["dispatched"] = refusal(dispatched, by_accelerate=True, sharding=mine)
     leave(folder, outcome)
 
 

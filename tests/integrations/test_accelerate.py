@@ -77,6 +77,13 @@ def test_resume_at_the_end_of_an_epoch_without_set_epoch(tmp_path: Path) -> None
     assert rest(Run().load(tmp_path), range(2, 3)) == first.seen[12:]
 
 
+def test_what_is_gathered_from_the_last_batch_is_whole() -> None:
+    """accelerate would cut N mod B rows from it as repeated ones, but nothing is repeated."""
+    run = Run()
+    sizes = [len(run.accelerator.gather_for_metrics(index)) for index, _ in run.loader]
+    assert sizes == [B] * (N // B)
+
+
 @pytest.mark.parametrize("mode", [None, "whole", "split"])
 def test_sharding_of_one_process(mode: Any) -> None:
     assert sharding_of(Accelerator(cpu=True), mode=mode) == bc.Sharding(mode=mode or "whole")
@@ -146,7 +153,22 @@ def test_in_two_processes_resume(ranks: list[Any], name: str) -> None:
 
 def test_in_two_processes_what_does_not_fit_is_refused(ranks: list[Any]) -> None:
     for place, rank in enumerate(ranks):
-        rule = f"sharding must say which of the 2 processes this is, as Sharding(rank={place}, world=2) does; got None"
-        assert rank["left to accelerate"] == rule
         assert f"must be of process {place} of 2, as sharding_of(accelerator) says" in rank["another process"]
         assert "must split batches, as split_batches=True asks" in rank["not split"]
+
+
+@pytest.mark.parametrize("name", ["untold", "alone", "whole", "split"])
+def test_in_two_processes_batches_are_not_shared_twice(ranks: list[Any], name: str) -> None:
+    """accelerate itself would deal out once more what is each process's own, and lose the rest without a word."""
+    text = (
+        "sharding must not share batches that BatchSamplerShard deals out to 2 processes once more: prepare the loader "
+        "by batchcut.integrations.prepare_loader(accelerator, loader), not by accelerator.prepare; got "
+    )
+    for rank in ranks:
+        assert rank["left to accelerate"][name].startswith(text + ("None" if name == "untold" else "Sharding("))
+        assert rank["left to accelerate"]["dealt"] == "none"
+
+
+def test_in_two_processes_batches_that_the_first_sends_are_not_shared_twice(ranks: list[Any]) -> None:
+    text = "sharding must not share batches that DataLoaderDispatcher deals out to 2 processes once more: "
+    assert all(rank["dispatched"].startswith(text) for rank in ranks)

@@ -202,7 +202,11 @@ def test_in_two_processes_resume(ranks: list[Any]) -> None:
 
 def test_in_two_processes_a_sampler_that_was_told_nothing_is_refused(ranks: list[Any]) -> None:
     for place, rank in enumerate(ranks):
-        assert rank["default"].startswith("TypeError")
+        assert rank["default"] == (
+            "TypeError: a PlannedBatchSampler cannot be made anew around another sampler, as Lightning tries: set "
+            "use_distributed_sampler=False and give the sampler sharding=Sharding(rank=..., world=...), "
+            "or train with batchcut.integrations.PlanningCallback and its loader"
+        )
         text = f"sharding must say which of the 2 processes this is, as Sharding(rank={place}, world=2) does; got None"
         assert rank["left alone"] == f"ValueError: {text}"
 

@@ -1,5 +1,6 @@
 """The mixin for the Hugging Face Trainer, by real trainers in one process and in two."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.integrations._trainer_run import (
     trainer,
 )
 from torch import Tensor, nn
+from torch.utils.data import IterableDataset
 from transformers import Trainer
 
 import batchcut as bc
@@ -162,6 +164,20 @@ def test_a_model_without_embeddings_is_refused(tmp_path: Path) -> None:
 def test_a_bank_of_another_length_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"bank must be as long as the training set, {N}; got 30"):
         other(Named, tmp_path, bank=bc.EmbeddingBank(30, WIDTH)).train()
+
+
+class Stream(IterableDataset[dict[str, Tensor]]):
+    """Samples without indices."""
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return iter([])
+
+
+def test_a_stream_is_refused(tmp_path: Path) -> None:
+    args = arguments(tmp_path, max_steps=3)
+    run = Plain(model=Other(), args=args, train_dataset=Stream(), bank=bc.EmbeddingBank(N, WIDTH))
+    with pytest.raises(TypeError, match=r"dataset must have items by index; for a stream there is StreamPlanner; got "):
+        run.train()
 
 
 @pytest.fixture(scope="module")

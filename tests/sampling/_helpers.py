@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.utils.data import Dataset, TensorDataset
 
-from batchcut.sampling import EmbeddingBank, Indexed
+from batchcut.sampling import EmbeddingBank, Indexed, PlannedBatchSampler
 from batchcut.selection import BatchPlan, Cut
 
 DIM = 6
@@ -38,6 +38,11 @@ def data_set(n: int) -> Indexed[Any]:
 def flat(batches: Iterable[Sequence[int]]) -> list[int]:
     """The samples of some batches, in order."""
     return [index for batch in batches for index in batch]
+
+
+def passes(sampler: PlannedBatchSampler, epochs: int) -> list[list[list[int]]]:
+    """The batches of some passes."""
+    return [list(sampler) for _ in range(epochs)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,26 @@ def test_record_takes_any_precision_and_keeps_no_graph() -> None:
     torch.testing.assert_close(bank.v, v)
 
 
+def test_of_rows_of_one_sample_the_last_is_kept_on_both_sides() -> None:
+    """As a loader that draws with replacement gives them; written by many threads, each side could keep another row."""
+    index = torch.randint(0, 50, (4096,), generator=torch.Generator().manual_seed(0))
+    u, v = pairs(4096, dim=64)
+    bank = EmbeddingBank(50, 64)
+    bank.record(index, u, v)
+    last = [max(row for row, sample in enumerate(index.tolist()) if sample == one) for one in range(50)]
+    assert torch.equal(bank.u, u[last])
+    assert torch.equal(bank.v, v[last])
+
+
+def test_of_rows_of_one_sample_the_last_good_one_is_kept() -> None:
+    bank = EmbeddingBank(3, 2)
+    u = torch.tensor([[1.0, 2.0], [3.0, 4.0], [torch.nan, 1.0], [torch.nan, 1.0]])
+    with pytest.warns(RuntimeWarning, match="2 embeddings"):
+        bank.record(torch.tensor([1, 1, 1, 2]), u, torch.ones(4, 2))
+    assert bank.u[1].tolist() == [3, 4]
+    assert bank.seen.tolist() == [False, True, False]
+
+
 def test_a_record_is_a_copy() -> None:
     bank = EmbeddingBank(4, DIM)
     u, v = pairs(4)
@@ -250,8 +270,10 @@ def test_state_of_another_bank() -> None:
         filled(5).load_state_dict(filled(4).state_dict())
     with pytest.raises(ValueError, match=r"^state must be of an EmbeddingBank, with u, v, .*; got \['u'\]$"):
         filled(5).load_state_dict({"u": torch.ones(5, DIM)})
-    with pytest.raises(ValueError, match=r"^state\['clock'\] must be at least 0; got -1$"):
-        filled(5).load_state_dict(filled(5).state_dict() | {"clock": -1})
+    with pytest.raises(TypeError, match=r"^state must be of an EmbeddingBank, with u, v, .*; got NoneType$"):
+        filled(5).load_state_dict(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^state\['clock'\] must be at least 1; got 0$"):
+        filled(5).load_state_dict(filled(5).state_dict() | {"clock": 0})  # its records would be of the future
 
 
 def test_pickle_and_deepcopy_are_independent_copies() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.sampling._helpers import DIM, pairs
 
-from batchcut.sampling import EmbeddingBank
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -48,6 +48,47 @@ def test_is_mapped_and_not_held(tmp_path: Path) -> None:
     EmbeddingBank(n, dim, path=tmp_path / "bank")  # 52 GB, of which no block is written but the clocks
     assert (tmp_path / "bank").stat().st_size == 48 + 8 * n + 2 * 4 * dim * n
     assert (tmp_path / "bank").stat().st_blocks * 512 < 2 * 8 * n
+
+
+PLANS_WITHOUT_ROOM = """
+import resource, sys
+import torch
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler
+from batchcut.selection import Shuffle
+torch.set_num_threads(1)
+n, dim = 20_001, 512
+bank = EmbeddingBank(n, dim, dtype=getattr(torch, sys.argv[2]), path=sys.argv[1])
+random = torch.Generator().manual_seed(0)
+for start in range(0, n - 1, 1000):  # the last is never seen
+    rows = torch.randn(1000, dim, generator=random)
+    bank.record(torch.arange(start, start + 1000), rows, rows + 1)
+sampler = PlannedBatchSampler(bank, batch_size=64, selector=Shuffle(), warmup=0)
+small = EmbeddingBank(1000, dim)
+small.record(torch.arange(1000), rows, rows + 1)
+list(PlannedBatchSampler(small, batch_size=64, selector=Shuffle(), warmup=0))  # what planning loads
+held = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData"))
+resource.setrlimit(resource.RLIMIT_DATA, (held * 1024 + 4 * n * dim, -1))  # half of what a copy in memory takes
+print(len(list(sampler)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
+def test_is_planned_from_without_being_held(tmp_path: Path, dtype: str) -> None:
+    command = [sys.executable, "-c", PLANS_WITHOUT_ROOM, str(tmp_path / "bank"), dtype]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout == "312\n", done.stderr
+    assert [found.name for found in tmp_path.iterdir()] == ["bank"]
+
+
+def test_plans_as_a_bank_in_memory_does(tmp_path: Path) -> None:
+    plans = []
+    for path in (None, tmp_path / "bank"):
+        bank = EmbeddingBank(43, DIM, path=path)
+        bank.record(torch.arange(40), *(3 * side[:40] for side in pairs(43)))
+        sampler = PlannedBatchSampler(bank, batch_size=5, warmup=0)
+        plans.append({frozenset(batch) for batch in sampler})
+    assert plans[0] == plans[1]
 
 
 def test_state_moves_between_file_and_memory(tmp_path: Path) -> None:

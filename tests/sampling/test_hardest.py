@@ -58,6 +58,12 @@ def test_candidates_are_scored_without_gradient_and_the_chosen_are_trained_with(
     assert weight.grad.tolist() == [2.5] * DIM
 
 
+def test_a_loss_that_is_no_number_is_taken_last() -> None:
+    losses = [1.0, torch.nan, torch.inf, -torch.inf, 2.0]
+    (step,) = HardestOf(losses, torch.tensor, k=5, q=3)
+    assert step == [torch.inf, 2.0, 1.0]
+
+
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"^k must be at least 1; got 0$"):
         HardestOf([], torch.sum, k=0, q=1)

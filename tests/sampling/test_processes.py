@@ -79,6 +79,15 @@ def _join_a_file(rank: int, folder: str) -> dict[str, Any]:
     return EmbeddingBank(4, DIM, path=path).state_dict()
 
 
+def _join_others(rank: int) -> str:
+    """Each process made a bank for its own samples alone."""
+    try:
+        EmbeddingBank(7 + rank, DIM).join()
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
 def _fail(rank: int) -> str:
     """The first process cannot plan: both must hear of it."""
     bank = filled(N)
@@ -107,6 +116,7 @@ def _process(rank: int, folder: str) -> None:
     found["float32"] = _join(rank, torch.float32)
     found["float16"] = _join(rank, torch.float16)
     found["file"] = _join_a_file(rank, folder)
+    found["other sizes"] = _join_others(rank)
     found["failure"] = _fail(rank)
     found["not told"] = _wrong(None)
     found["other rank"] = _wrong(Sharding(rank=1 - rank, world=WORLD))
@@ -200,6 +210,12 @@ def test_banks_in_files_are_joined(found: list[dict[str, Any]]) -> None:
     for rank in found:
         torch.testing.assert_close(rank["file"]["u"][:2], pairs(4)[0][:2])
         assert rank["file"]["recorded_at"].tolist() == [0, 0, -1, -1]
+
+
+def test_banks_of_other_sizes_are_refused_by_all(found: list[dict[str, Any]]) -> None:
+    for rank, at in enumerate(found):
+        rule = "the size (n, dim) of a bank must be the same in all processes"
+        assert at["other sizes"] == f"{rule}; got {(7 + rank, DIM)} here, and up to {(8, DIM)}"
 
 
 def test_a_plan_that_fails_fails_on_both(found: list[dict[str, Any]]) -> None:

@@ -219,6 +219,8 @@ def test_a_state_that_is_broken() -> None:
         ({"epoch": -1}, r"^state\['epoch'\] must be at least 0; got -1$"),
         ({"made_in": -1}, r"^state\['made_in'\] must be at least 0; got -1$"),
         ({"batches": state["batches"][:-4]}, r"^state\['batches'\] must hold 160 bytes, for 8 batches of 5; got 156$"),
+        ({"batches": bytes(160)}, r"^state\['batches'\] must hold each sample once; got repeats$"),
+        ({"format": 0}, r"^state must be of a sampler with format = 1; got 0$"),
         ({"batches": b"\xff\xff\xff\x7f" * 40}, r"^state\['batches'\] must hold indices below 43; got 2147483647$"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -226,6 +228,8 @@ def test_a_state_that_is_broken() -> None:
         assert sampler.state_dict() == state  # as before
     with pytest.raises(ValueError, match=r"^state must be of a PlannedBatchSampler; got no batches, epoch, .*$"):
         sampler.load_state_dict({})
+    with pytest.raises(TypeError, match=r"^state must be of a PlannedBatchSampler; got NoneType$"):
+        sampler.load_state_dict(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^position must be at most 8; got 9$"):
         sampler.state_dict(position=9)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,6 +92,32 @@ def test_a_short_batch_first_in_the_pool_makes_no_small_batches() -> None:
     x, y = numbered(22)
     stream = [(x[:2], y[:2]), (x[2:12], y[2:12]), (x[12:], y[12:])]
     assert [len(samples_of(batch)) for batch in StreamPlanner(stream, embed)] == [10, 10, 2]
+
+
+@pytest.mark.parametrize(
+    ("came", "planned"),
+    [
+        ([10, 6, 10, 5], [10, 10, 6, 5]),  # as from two workers; planned in tens, one would be left
+        ([3, 1, 3], [3, 2, 2]),
+        ([2, 2, 1], [2, 2, 1]),
+        ([2, 1], [2, 1]),
+        ([1, 1], [1, 1]),
+        ([4, 0], [4]),
+    ],
+)
+def test_no_sample_is_left_without_a_negative(came: list[int], planned: list[int]) -> None:
+    stream = list(zip(*(side.split(came) for side in numbered(sum(came))), strict=True))
+    batches = [samples_of(batch) for batch in StreamPlanner(stream, embed)]
+    assert [len(batch) for batch in batches] == planned
+    assert sorted(flat(batches)) == list(range(sum(came)))
+
+
+def test_a_pool_is_held_once() -> None:
+    batches = [tuple(side.split(10)[place] for side in numbered(30)) for place in range(3)]
+    first = weakref.ref(batches[0][0])
+    planned = iter(StreamPlanner((batches.pop(0) for _ in range(3)), embed, k=3))
+    next(planned)
+    assert first() is None
 
 
 def test_epochs_differ_and_are_repeatable() -> None:

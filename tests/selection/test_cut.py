@@ -49,7 +49,7 @@ def test_cut_never_weighs_less_than_the_shuffle(make_pairs: MakePairs, data: st.
 
 def test_the_whole_set_never_weighs_less_either(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(512, clusters=20)
-    monkeypatch.setattr("batchcut.selection._cut._MOST_BATCHES", 4)
+    monkeypatch.setattr("batchcut.selection._cut._SMALL_SET", 4)
     random = bc.Shuffle()(u, v, batch_size=8)
     assert bc.Cut()(u, v, batch_size=8).total_weight > 1.5 * random.total_weight
     easy = bc.Cut()(u, v, batch_size=8).batches.T.reshape(-1, 8)  # one sample of each of eight batches

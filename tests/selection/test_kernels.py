@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import batchcut as bc
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._neighbours import chain
-from batchcut.selection._refine import _kinship, _layout, pool_weights
+from batchcut.selection._refine import _layout, kinship, pool_weights
 from batchcut.selection._score import Weighting
 from batchcut.selection._swap import disturb, improve, sum_by_batch
 
@@ -31,7 +31,7 @@ def test_pool_weights_are_pair_weights(make_pairs: MakePairs, count: int, tau: f
 def state_of(weights: Any, batches: Any, codes: Any = None) -> Any:
     samples = batches[batches >= 0]
     members, place = _layout(batches)
-    kin, held = _kinship(codes, samples, place, len(batches))
+    kin, held = kinship(codes, samples, place, len(batches))
     sums = np.empty((len(batches), len(samples)), np.float32)
     sum_by_batch(weights, place, sums)
     return members, place, sums, kin, held
@@ -114,7 +114,7 @@ def test_swaps_keep_the_books(rows: int, size: int, seed: int, short: bool, grou
         for sample, batch in enumerate(place):
             assert sample in members[batch]
         assert (members >= 0).sum(axis=1).tolist() == (batches >= 0).sum(axis=1).tolist()
-        np.testing.assert_array_equal(_kinship(codes, samples, place, rows)[1], held)
+        np.testing.assert_array_equal(kinship(codes, samples, place, rows)[1], held)
 
 
 @given(st.integers(2, 8), st.integers(2, 8), st.integers(0, 30))

@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,16 @@ def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
     assert plan.mean_loss == pytest.approx(plan.losses.mean())
     assert plan.total_weight == pytest.approx(plan.weights.sum())
     assert plan.seconds > 0
+
+
+def test_plans_can_be_pickled_and_copied(plan: bc.BatchPlan) -> None:
+    copies: list[Any] = [pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)]  # noqa: S301
+    for other in copies:
+        assert other == plan
+        assert other.seconds == plan.seconds
+        assert not other.batches.flags.writeable
+        with pytest.raises(TypeError):
+            other.settings["rounds"] = 4
 
 
 def test_summary(plan: bc.BatchPlan) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from rich.console import Console
@@ -17,12 +17,9 @@ from ._console import console
 from ._exit import DONE
 
 if TYPE_CHECKING:
-    import torch
-
     from batchcut.data import Images, Pairs, Split
-    from batchcut.evaluation import Draws, Retrieval
-    from batchcut.training import Config
-    from batchcut.training._model import Towers
+    from batchcut.evaluation import Draws
+    from batchcut.training import Config, TrainedModel
 
 _COLUMNS = {
     "top1": "top-1",
@@ -42,11 +39,13 @@ class Evaluate:
     Retrieval of each sample's other view or side among all, both ways; for images also, where asked for, the paper's
     corrupted task (the other view of a corrupted image among those of all corruptions of the same image) and, where
     classes are known, nearest neighbours and a linear probe on the encoder's output.
-
-    `batchcut evaluate runs/first` scores the last checkpoint;
-    `batchcut evaluate runs/first --corrupted made --test 1000` adds the corrupted task, with corruptions made on the
-    spot; `batchcut evaluate runs/first --classes --json` adds the classes, for scripts.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut evaluate runs/first", "the last checkpoint of a run"),
+        ("batchcut evaluate runs/first --corrupted made --test 1000", "with corruptions made on the spot"),
+        ("batchcut evaluate runs/first --classes --json", "with classes, for scripts"),
+    )
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""
@@ -102,7 +101,7 @@ class Evaluate:
             scores = self._scores(progress)
         text = json.dumps(scores, indent=2)
         if self.output is not None:
-            from batchcut.training._files import write_bytes
+            from batchcut._files import write_bytes
 
             write_bytes(self.output, text.encode())
         if self.json and not self.quiet:
@@ -113,53 +112,53 @@ class Evaluate:
 
     def _scores(self, progress: Progress) -> dict[str, Any]:
         from batchcut.data import Images
+        from batchcut.evaluation import retrieval
+        from batchcut.training import trained_model
 
         config, split = self._data(progress)
-        model, step = _trained(self.run_folder, config, split, self.step, self.device)
-        scores: dict[str, Any] = {"run": str(self.run_folder), "step": step, "data": config.data.name}
+        model = trained_model(self.run_folder, split, step=self.step, device=self.device)
+        scores: dict[str, Any] = {"run": str(self.run_folder), "step": model.step, "data": config.data.name}
         test = _first(split.test, self.test or config.data.test)
         scores["test"] = len(test)
         if not isinstance(test, Images):
             for name, wanted in (("--corrupted", self.corrupted), ("--classes", self.classes or None)):
                 if wanted is not None:
                     raise invalid(name, "be left alone where the data are features", wanted)
-            return scores | {"retrieval": _of_pairs(model, test, self.device).as_dict()}
-        views = _Embedder(model, config, self.device)
+            return scores | {"retrieval": retrieval(*model.pairs(test)).as_dict()}
         size = self.batch_size or config.evaluation.batch_size
-        scores["retrieval"] = self._clean(test, views, size, progress).as_dict()
+        scores["retrieval"] = self._clean(test, model, size, progress).as_dict()
         if self.corrupted is not None:
-            name, draws = self._corrupted(test, config, views, size, progress)
+            name, draws = self._corrupted(test, model, size, progress)
             scores["corrupted"] = {"set": name, "candidates": draws.results[0].count, **draws.as_dict()}
         if self.classes:
             train = _first(split.train, config.data.train)
             if not isinstance(train, Images) or train.labels is None or test.labels is None:
                 raise invalid("--classes", "be left alone where no classes are known", config.data.name)
-            scores["classes"] = _classes(train, test, views, size, progress)
+            scores["classes"] = _classes(train, test, model, size, progress)
         return scores
 
     def _data(self, progress: Progress) -> "tuple[Config, Split]":
         from batchcut.data import load
-        from batchcut.training._folder import RunFolder
+        from batchcut.training import run_config
 
         if not (self.run_folder / "config.toml").is_file():
             raise invalid("RUN", "be the folder of a run, with its config.toml", self.run_folder)
-        config = RunFolder(self.run_folder).config()
+        config = run_config(self.run_folder)
         root = self.root or (None if config.data.root is None else Path(config.data.root))
         download = self.download or config.data.download
         return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
 
-    def _clean(self, test: "Images", views: "_Embedder", size: int, progress: Progress) -> "Draws":
+    def _clean(self, test: "Images", model: "TrainedModel", size: int, progress: Progress) -> "Draws":
         from batchcut.evaluation import view_retrieval
 
         report = _reporter(progress, f"retrieval among {len(test):,}")
-        return view_retrieval(test.pixels, views, draws=self.draws, batch_size=size, progress=report)
+        return view_retrieval(test.pixels, model.views, draws=self.draws, batch_size=size, progress=report)
 
-    def _corrupted(
-        self, test: "Images", config: "Config", views: "_Embedder", size: int, progress: Progress
-    ) -> "tuple[str, Draws]":
+    def _corrupted(self, test: "Images", model: "TrainedModel", size: int, progress: Progress) -> "tuple[str, Draws]":
         from batchcut.data import CorruptedImages, load_corrupted
         from batchcut.evaluation import corrupted_retrieval, made_corruptions
 
+        config = model.config
         if self.corrupted == "made":
             images = made_corruptions(test, severity=self.severity, seed=config.seed)
         else:
@@ -174,77 +173,7 @@ class Evaluate:
             count = min(len(images), self.test or config.data.test or len(images))
             images = CorruptedImages(images.name, images.corruptions, count, images.read)
         report = _reporter(progress, f"retrieval among {len(images.corruptions)} corruptions")
-        return images.name, corrupted_retrieval(images, views, draws=self.draws, batch_size=size, progress=report)
-
-
-class _Embedder:
-    """Embeds views of images by the model, drawn as the run itself drew them when it scored."""
-
-    def __init__(self, model: "Towers", config: "Config", device: str) -> None:
-        from batchcut.training._views import views_of
-
-        self.model, self.device, self.seed = model, device, config.seed
-        self.side = config.views.size
-        self.views = views_of(config.views)
-
-    def __call__(self, pixels: Any, numbers: tuple[int, ...]) -> "tuple[torch.Tensor, torch.Tensor]":
-        """Embeddings u, v: (n, d) of two views of pixels: (n, C, H, W)."""
-        import torch
-
-        from batchcut.training._random import EVALUATION
-
-        with torch.no_grad():
-            images = torch.from_numpy(pixels).to(self.device)
-            x, y = self.views(torch.cat([images, images]), EVALUATION, self.seed, *numbers).chunk(2)
-            u, v = self.model(x, y)
-            return u, v
-
-    def features(self, pixels: Any, size: int) -> "torch.Tensor":
-        """(N, f) what the encoder gives for the images as they are, without the head."""
-        import torch
-        import torch.nn.functional as F
-
-        from batchcut.training._views import coloured, normalised
-
-        parts = []
-        with torch.no_grad():
-            for start in range(0, len(pixels), size):
-                images = coloured(torch.from_numpy(pixels[start : start + size]).to(self.device))
-                if self.side is not None:
-                    sides = (self.side, self.side)
-                    images = F.interpolate(images, sides, mode="bilinear", align_corners=False, antialias=True)
-                parts.append(self.model.left.encoder(normalised(images)).float().cpu())
-        return torch.cat(parts)
-
-
-def _trained(run: Path, config: "Config", split: "Split", step: int | None, device: str) -> "tuple[Towers, int]":
-    """The model as a checkpoint has it, ready to embed, and the steps it has learnt for."""
-    import torch
-
-    from batchcut.data import Pairs
-    from batchcut.training._checkpoint import checkpoint_steps, last_good_checkpoint, load_checkpoint
-    from batchcut.training._model import build_model
-
-    folder = run / "checkpoints"
-    if step is not None and step not in checkpoint_steps(folder):
-        there = ", ".join(map(str, checkpoint_steps(folder))) or "none"
-        raise invalid("--step", f"be that of a checkpoint ({there})", step)
-    checkpoint = last_good_checkpoint(folder) if step is None else load_checkpoint(folder, step)
-    train = split.train
-    inputs = (int(train.u.shape[1]), int(train.v.shape[1])) if isinstance(train, Pairs) else None
-    model = build_model(config.model, seed=config.seed, inputs=inputs)
-    weights = {
-        name.removeprefix("model."): value for name, value in checkpoint.tensors.items() if name.startswith("model.")
-    }
-    try:
-        model.load_state_dict(weights)
-        model.to(torch.device(device))
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"the checkpoint of {run} must fit its config.toml and --device {device}; got {reason}"
-        ) from error
-    return model.eval(), checkpoint.step
+        return images.name, corrupted_retrieval(images, model.views, draws=self.draws, batch_size=size, progress=report)
 
 
 def _first(part: "Images | Pairs", most: int | None) -> "Images | Pairs":
@@ -255,24 +184,13 @@ def _first(part: "Images | Pairs", most: int | None) -> "Images | Pairs":
     return Images(part.name, part.pixels[:most], None if part.labels is None else part.labels[:most])
 
 
-def _of_pairs(model: "Towers", pairs: "Pairs", device: str) -> "Retrieval":
-    import numpy as np
-    import torch
-
-    from batchcut.evaluation import retrieval
-
-    with torch.no_grad():
-        x, y = (torch.from_numpy(np.asarray(side, np.float32)).to(device) for side in (pairs.u, pairs.v))
-        return retrieval(*model(x, y))
-
-
 def _classes(
-    train: "Images", test: "Images", views: _Embedder, size: int, progress: Progress
+    train: "Images", test: "Images", model: "TrainedModel", size: int, progress: Progress
 ) -> dict[str, float | bool]:
     from batchcut.evaluation import knn_accuracy, linear_probe
 
     report = _reporter(progress, "classes")
-    known, rows = views.features(train.pixels, size), views.features(test.pixels, size)
+    known, rows = (model.features(part.pixels, batch_size=size) for part in (train, test))
     report(0.5)
     knn = knn_accuracy(known, train.labels, rows, test.labels)
     probe = linear_probe(known, train.labels, rows, test.labels)

@@ -5,34 +5,42 @@ import io
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
 
 import tyro
 
 import batchcut
 
+from ._demo import Demo
 from ._evaluate import Evaluate
-from ._exit import DONE, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
+from ._exit import DONE, FAILED, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
+from ._help import general_help, help_of
 from ._paper import Paper
+from ._report import Report
 from ._select import Select
 from ._theory import Theory
 from ._train import Train
 
 
 class Verb(Protocol):
-    """What each verb is: a record of its options that runs and returns an exit code."""
+    """What each verb is: a record of its options that runs and returns an exit code.
+
+    A verb that can be gone on with says how in `after_interrupt`.
+    """
 
     def run(self) -> int:
         """Does the work and prints what came out."""
 
 
-VERBS: dict[str, Callable[..., Verb]] = {
+VERBS: dict[str, type[Verb]] = {
+    "demo": Demo,
     "select": Select,
-    "theory": Theory,
     "train": Train,
     "evaluate": Evaluate,
+    "report": Report,
     "paper": Paper,
+    "theory": Theory,
 }
 
 
@@ -47,28 +55,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words == ["--version"]:
         print(_versions())
         sys.exit(DONE)
-    verb = tyro.extras.subcommand_cli_from_dict(
-        VERBS,
-        prog="batchcut",
-        description="Picks the mini-batches that teach a contrastive model most. "
-        "`--version` prints the versions that matter; `--debug` shows the traceback of an error.",
-        args=words or ["--help"],
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    verb: Verb | None = None
     try:
+        verb = parsed(words)
         sys.exit(verb.run())
     except BrokenPipeError:
         # Whoever read the output has had enough. What is left in the buffer must go somewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OUTPUT_CLOSED)
     except KeyboardInterrupt:
-        print("\nbatchcut: interrupted", file=sys.stderr)
+        hint = getattr(verb, "after_interrupt", "")
+        print(f"\nbatchcut: interrupted{hint and f'; {hint}'}", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    except (OSError, TypeError, ValueError) as error:
+    except Exception as error:
         if debug:
             raise
+        _give_up(error)
+
+
+def parsed(words: Sequence[str]) -> Verb:
+    """The verb that the words ask for; help, completion and words that are not understood exit."""
+    settings = (tyro.conf.FlagCreatePairsOff,)
+    if not words or words[0] in ("-h", "--help"):
+        print(general_help(VERBS), end="")
+        sys.exit(DONE)
+    if words[0] in VERBS:
+        kind = VERBS[words[0]]
+        name = f"batchcut {words[0]}"
+        return tyro.cli(kind, prog=name, description=help_of(kind), args=words[1:], config=settings)
+    verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
+    return verb
+
+
+def _give_up(error: Exception) -> NoReturn:
+    """Says in a line or two what went wrong and what to do next, and exits."""
+    if isinstance(error, ModuleNotFoundError):
+        print(f'batchcut: {error}; pip install "batchcut[train,report]" brings what the verbs need', file=sys.stderr)
+        sys.exit(WRONG_USE)
+    if isinstance(error, OSError | TypeError | ValueError | ImportError):
         print(f"batchcut: {error}", file=sys.stderr)
         sys.exit(WRONG_USE)
+    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    print(f"batchcut: this should not happen: {reason}\nThe same with --debug shows where.", file=sys.stderr)
+    sys.exit(FAILED)
 
 
 def _versions() -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 from rich.table import Table
@@ -107,10 +107,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Paper:
-    """Reproduce the paper: every figure and table, compared with what the paper says.
+    """Reproduce the paper: every figure and table, compared with what the paper says."""
 
-    `batchcut paper list` names them; `batchcut paper run all --quick` computes all of them on a small scale.
-    """
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut paper list", "names every figure and table, and what it costs"),
+        ("batchcut paper run all --quick", "all of them on a small scale, within five minutes"),
+        ("batchcut paper run fig:toy_example", "one of them in full"),
+    )
 
     verb: Annotated[
         Annotated[List, tyro.conf.subcommand("list")] | Annotated[Run, tyro.conf.subcommand("run")],

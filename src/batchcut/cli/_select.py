@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from rich.console import Console
@@ -31,11 +31,16 @@ class Select:
     Shows by how much the mean loss of the batches exceeds that of shuffled ones, and warns where the embeddings look
     collapsed, are not normalised, or hold duplicates. The plan is a file for `batchcut.BatchPlan.load`; its array
     `batches` (K, B) holds the numbers of the rows, and `numpy.load` reads it too.
-
-    `batchcut select u.npy v.npy --batch-size 256 -o plan.npz` plans with the default method;
-    `batchcut select pairs.safetensors --batch-size 64 --method spectral --pool 40 -o plan.npz` as the paper does;
-    `batchcut select pairs.npz --batch-size 64 --json` prints what would come out, for scripts.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut select u.npy v.npy --batch-size 256 -o plan.npz", "with the default method"),
+        (
+            "batchcut select pairs.safetensors --batch-size 64 --method spectral --pool 40 -o plan.npz",
+            "as the paper does",
+        ),
+        ("batchcut select pairs.npz --batch-size 64 --json", "what would come out, for scripts"),
+    )
 
     u: Annotated[Path, tyro.conf.Positional]
     """Embeddings of one side, .npy; or one .npz, .safetensors or .parquet file, or folder, with both: `u` and `v`,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 from rich.table import Table
@@ -22,10 +22,13 @@ class Theory:
 
     A claim that is known to be wrong as printed carries the number of its erratum (docs/errata.md) and is expected to
     fail. The exit code is 1 if any claim comes out other than expected; with --strict, if any does not hold.
-
-    `batchcut theory` prints the table of all claims, which takes about a minute; `batchcut theory thm:Toy-example`
-    the detail of one; `batchcut theory --json` is for scripts.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut theory", "the table of all claims; takes about a minute"),
+        ("batchcut theory thm:Toy-example", "the detail of one"),
+        ("batchcut theory --json", "for scripts"),
+    )
 
     label: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[LABEL]")] = None
     """LaTeX label of one claim, to see it in detail; all claims if left out."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 from rich.console import Console
@@ -23,17 +23,25 @@ if TYPE_CHECKING:
 class Train:
     """Train an encoder, with the batches that teach it most, and score its retrieval.
 
-    A run is a folder: its settings, metrics, plans, checkpoints and the encoder. `batchcut train` alone trains on
-    scikit-learn's digits; `batchcut train --recipe cifar100-small --root DATA` on images;
-    `batchcut train --recipe pairs --data pairs:FILE` on features; `batchcut train --resume RUN` goes on with a run
-    that was stopped, and ends with what it would have ended with. `--show` prints all settings there are.
+    A run is a folder: its settings, metrics, plans, checkpoints and the encoder. A run that was stopped and resumed
+    ends with what it would have ended with.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut train", "on the embedded digits"),
+        ("batchcut train --recipe cifar100-small --root DATA", "on images"),
+        ("batchcut train --recipe pairs --data pairs:FILE", "on pairs of features"),
+        ("batchcut train --recipe list", "the names of all recipes"),
+        ("batchcut train epochs=5 optimiser.name=sgd --show", "all settings there are, with two changed"),
+        ("batchcut train --resume RUN", "goes on with a run that was stopped"),
+    )
 
     settings: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]")] = ()
     """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
 
     recipe: str | None = None
-    """Start from the settings of this recipe; --recipe list prints the names."""
+    """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config:
+    digits, or pairs where --data says so."""
 
     config: Path | None = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
@@ -58,6 +66,8 @@ class Train:
 
     quiet: bool = False
     """Print nothing."""
+
+    after_interrupt: ClassVar[str] = "`batchcut train --resume RUN` goes on from the last checkpoint"
 
     def run(self) -> int:
         """Trains and prints what came out."""
@@ -84,8 +94,9 @@ class Train:
     def _settings(self) -> "Config":
         from batchcut.training import config_of, merged, read_toml, recipe, with_overrides
 
-        tree: dict[str, Any] = {} if self.recipe is None else recipe(self.recipe)
-        sources = [] if self.recipe is None else [f"recipe {self.recipe}"]
+        name = self.recipe or self._usual_recipe()
+        tree: dict[str, Any] = {} if name is None else recipe(name)
+        sources = [] if name is None else [f"recipe {name}"]
         if self.config is not None:
             tree = merged(tree, read_toml(self.config))
             sources.append(str(self.config))
@@ -95,6 +106,11 @@ class Train:
         if self.root is not None:
             overrides["data.root"] = json.dumps(str(self.root))
         return config_of(with_overrides(tree, overrides), source=", ".join(sources) or "settings")
+
+    def _usual_recipe(self) -> str | None:
+        if self.config is not None:
+            return None
+        return "pairs" if (self.data or "").startswith("pairs:") else "digits"
 
     def _print(self, result: "Result") -> None:
         if self.quiet:

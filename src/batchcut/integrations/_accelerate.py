@@ -51,6 +51,9 @@ def prepare_loader(accelerator: Accelerator, loader: DataLoader[Any]) -> DataLoa
         non_blocking=accelerator.non_blocking,
         use_stateful_dataloader=accelerator.use_stateful_dataloader,
     )
+    prepared._drop_last = (
+        True  # Nothing is repeated to fill a round, and so there is nothing to cut from what is gathered.
+    )
     prepared._is_accelerate_prepared = True  # So that the accelerator adds it to its loaders as it is.
     accelerator.prepare_data_loader(prepared)
     accelerator.register_for_checkpointing(_Progress(sampler, prepared))

@@ -134,7 +134,8 @@ class PlanningCallback(Callback):
                 raise RuntimeError(
                     "the loader of a PlanningCallback is used by a trainer alone: Trainer(callbacks=[planning])"
                 )
-            # What Lightning would give a DistributedSampler: right for strategies that split the model, too.
+            # What Lightning would give a DistributedSampler. Where a strategy splits the model, it is not the place in
+            # the process group, and the sampler refuses to plan.
             place = self._trainer.distributed_sampler_kwargs or {"num_replicas": 1, "rank": 0}
             device = self._trainer.strategy.root_device if self.device is None else self.device
             self.bank = EmbeddingBank(count, self.dim, dtype=self.dtype, device=device)

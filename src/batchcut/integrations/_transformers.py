@@ -84,17 +84,18 @@ class PlanningMixin(_Base):
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The trainer's own loader, with planned batches in the place of its sampler."""
         plain: Any = super().get_train_dataloader()
+        dataset = Indexed(plain.dataset)
         sharding = sharding_of(self.accelerator, mode=self._mode)
         size = plain.batch_sampler.batch_size
         if sharding.mode == "split" and not self.accelerator.split_batches:
             size *= sharding.world
-        if len(plain.dataset) != len(self.bank):
-            raise invalid("bank", f"be as long as the training set, {len(plain.dataset)}", len(self.bank))
+        if len(dataset) != len(self.bank):
+            raise invalid("bank", f"be as long as the training set, {len(dataset)}", len(self.bank))
         self.planned = PlannedBatchSampler(self.bank, batch_size=size, sharding=sharding, **self._settings)
         if self._resume_from is not None:
             self._load(Path(self._resume_from) / STATE_FILE)
         loader: DataLoader[Any] = DataLoader(
-            Indexed(plain.dataset),
+            dataset,
             batch_sampler=self.planned,
             collate_fn=Within(plain.collate_fn, INDEX),
             num_workers=plain.num_workers,

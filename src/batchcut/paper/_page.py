@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import batchcut
+from batchcut._files import write_bytes
 
 from ._run import Outcome
-from ._store import write
 
 PAGE = "index.html"
 
@@ -16,7 +16,7 @@ PAGE = "index.html"
 def write_page(folder: Path, outcomes: Sequence[Outcome]) -> Path:
     """Writes the page of the given results, whose pictures are in the folder."""
     path = folder / PAGE
-    write(path, page(folder, outcomes).encode())
+    write_bytes(path, page(folder, outcomes).encode())
     return path
 
 

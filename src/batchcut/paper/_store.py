@@ -1,7 +1,6 @@
 """Results on disk: one folder per item, written so that it is either complete or counts as absent."""
 
 import json
-import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import batchcut
 from batchcut._errors import invalid
+from batchcut._files import write_bytes
 
 from ._item import Data, Item, Settings, Verdict
 
@@ -83,8 +83,8 @@ def save(folder: Path, item: Item, stored: Stored, verdict: Verdict, pictures: M
     home.mkdir(exist_ok=True)
     (home / RESULT).unlink(missing_ok=True)
     for name, content in pictures.items():
-        write(home / name, content)
-    write(home / VERDICT, f"{item.label}: {verdict.line}\n".encode())
+        write_bytes(home / name, content)
+    write_bytes(home / VERDICT, f"{item.label}: {verdict.line}\n".encode())
     result = {
         "identity": dict(stored.identity),
         "seconds": round(stored.seconds, 2),
@@ -92,19 +92,4 @@ def save(folder: Path, item: Item, stored: Stored, verdict: Verdict, pictures: M
         "data": stored.data,
     }
     text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    write(home / RESULT, text.encode())
-
-
-def write(path: Path, content: bytes) -> None:
-    """Writes a file that is either complete or not there."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_bytes(home / RESULT, text.encode())

@@ -1,7 +1,7 @@
 """The last embedding seen of each sample."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from batchcut._errors import check_integer, invalid, wrong_type
 
 from ._bank_file import Storage, in_file, in_memory
 from ._embedding import Embed, embedded, evaluating, usable
-from ._processes import largest_of_all, newest_of_all, take_from_owners
+from ._processes import check_same, largest_of_all, newest_of_all, take_from_owners
 
 NEVER = -1
 _ROWS_AT_ONCE = 65_536
@@ -95,11 +95,19 @@ class EmbeddingBank:
 
     @torch.no_grad()
     def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
-        """Keeps the embeddings u: (b, dim) and v: (b, dim) of the samples index: (b,)."""
+        """Keeps the embeddings u: (b, dim) and v: (b, dim) of the samples index: (b,).
+
+        Of rows of one sample the last good one is kept.
+        """
         index = self._checked_index(index).to(self.device)
         u = self._checked_rows("u", u, len(index)).to(self.device, self.dtype)
         v = self._checked_rows("v", v, len(index)).to(self.device, self.dtype)
         good = usable(u) & usable(v)
+        refused = (~good).sum()
+        if self.device.type != "cpu" or len(set(index.tolist())) < len(index):
+            # Written in parallel, u and v could otherwise be of different rows.
+            last = _last_good(index, good)
+            u, v, good = u[last], v[last], good[last]
         if self.device.type == "cpu" and bool(good.all()):
             self.u[index], self.v[index] = u, v
             self.recorded_at[index] = self.clock
@@ -107,7 +115,7 @@ class EmbeddingBank:
             self.u[index] = torch.where(good[:, None], u, self.u[index])
             self.v[index] = torch.where(good[:, None], v, self.v[index])
             self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
-            self._refused += (~good).sum()
+            self._refused += refused
         self._clock[0] += 1
         if self.device.type == "cpu":
             self.warn_of_refused(stacklevel=4)
@@ -137,6 +145,7 @@ class EmbeddingBank:
 
         Called by all processes together. Of records equally new, that of the lowest rank is taken.
         """
+        check_same("the size (n, dim) of a bank", (self.n, self.dim), self.recorded_at, group)
         newest, mine = newest_of_all(self.recorded_at, group)
         for side in (self.u, self.v):
             take_from_owners(side, mine, group)
@@ -148,15 +157,18 @@ class EmbeddingBank:
         return {"u": self.u, "v": self.v, "recorded_at": self.recorded_at, "clock": self.clock}
 
     @torch.no_grad()
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state of a bank of the same size, in any precision; rows that are not finite are left out."""
         shapes = {"u": (self.n, self.dim), "v": (self.n, self.dim), "recorded_at": (self.n,)}
+        rule = "be of an EmbeddingBank, with u, v, recorded_at and clock"
+        if not isinstance(state, Mapping):
+            raise wrong_type("state", rule, state)
         if not set(state) >= {*shapes, "clock"}:
-            raise invalid("state", "be of an EmbeddingBank, with u, v, recorded_at and clock", sorted(state))
+            raise invalid("state", rule, sorted(state))
         for name, shape in shapes.items():
             if tuple(state[name].shape) != shape:
                 raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
-        clock = check_integer("state['clock']", state["clock"], at_least=0)
+        clock = check_integer("state['clock']", state["clock"], at_least=int(state["recorded_at"].max()) + 1)
         for start in range(0, self.n, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             u, v = (state[name][rows].to(self.device, self.dtype) for name in ("u", "v"))
@@ -219,3 +231,9 @@ class EmbeddingBank:
 
     def __repr__(self) -> str:
         return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
+
+
+def _last_good(index: Tensor, good: Tensor) -> Tensor:
+    """(b,) for each row the place of the last good row with the same index: (b,), or the last, if none is good."""
+    order = (2 * index + good).argsort(stable=True)
+    return order[torch.searchsorted(index[order], index, right=True) - 1]

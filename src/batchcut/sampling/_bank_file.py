@@ -1,5 +1,6 @@
 """A bank in a file: a header, the clock, when each sample was recorded, and the embeddings; all mapped into memory."""
 
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,13 @@ def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
     recorded_at = np.memmap(path, np.int64, "r+", offset=_HEADER.itemsize, shape=(n,))
     u, v = torch.from_numpy(np.memmap(path, kind, "r+", offset=rows_at, shape=(2, n, dim)))
     return Storage(u, v, torch.from_numpy(recorded_at), clock)
+
+
+def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
+    """Room for two times (n, dim) float32 in a file without a name in the folder of another, gone when it is let go."""
+    with tempfile.TemporaryFile(dir=path.parent) as file:
+        u, v = torch.from_numpy(np.memmap(file, np.float32, "w+", shape=(2, n, dim)))
+    return u, v
 
 
 def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:

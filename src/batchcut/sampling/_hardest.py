@@ -20,7 +20,8 @@ class HardestOf(Generic[Batch]):
         for step in HardestOf(loader, loss_of, k=10, q=2):
             loss = torch.stack([loss_of(batch) for batch in step]).mean()
 
-    Of equal losses the first is taken. Candidates at the end that do not make k are not used.
+    Of equal losses the first is taken, one that is NaN last. Candidates at the end that do not make k are not used.
+    `loss_of` is called as it is: a model in training mode moves the averages of its batch norms by the candidates, too.
 
     Args:
         loader: yields batches.
@@ -40,6 +41,7 @@ class HardestOf(Generic[Batch]):
         while len(candidates := list(islice(batches, self.k))) == self.k:
             with torch.no_grad():
                 losses = torch.stack([self._loss(batch) for batch in candidates])
+            losses = losses.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
             hardest = losses.argsort(descending=True, stable=True)[: self.q]
             yield [candidates[place] for place in hardest.tolist()]
 

@@ -6,10 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import Tensor
 
 from batchcut._errors import invalid, wrong_type
 from batchcut.selection import (
@@ -24,6 +22,7 @@ from batchcut.selection import (
 
 from ._bank import EmbeddingBank
 from ._processes import many_processes
+from ._rows import rows_of
 from ._sharding import Sharding
 
 Indices = NDArray[np.int64]
@@ -151,7 +150,7 @@ class Planner:
     def _planned(self, epoch: int) -> BatchPlan:
         self.bank.warn_of_refused()
         used = self._used(epoch)
-        u, v = self._embeddings(used, epoch)
+        u, v = rows_of(self.bank, used, np.random.default_rng([_STAND_INS, self.seed, epoch]))
         plan = self.selector(
             u,
             v,
@@ -178,18 +177,6 @@ class Planner:
             rule = "put each sample in one batch"
             raise invalid("selector", rule, "repeats" if plan.repeats else f"{len(plan.left_over)} left over")
 
-    def _embeddings(self, used: Indices, epoch: int) -> tuple[Tensor, Tensor]:
-        """The rows of the samples in use; random unit rows, the same on both sides, stand in for those never seen."""
-        bank = self.bank
-        if len(used) == len(bank) and bool(bank.seen.all()):
-            return bank.u, bank.v
-        rows = torch.from_numpy(used).to(bank.device)
-        u, v, unseen = bank.u[rows], bank.v[rows], ~bank.seen[rows]
-        random = np.random.default_rng([_STAND_INS, self.seed, epoch])
-        stand_ins = torch.from_numpy(random.standard_normal((int(unseen.sum()), bank.dim)))
-        u[unseen] = v[unseen] = torch.nn.functional.normalize(stand_ins, dim=1).to(u)
-        return u, v
-
     def _planned_for_all(self, epoch: int) -> BatchPlan:
         """The first process plans; the others get its plan, or its failure, so that none waits for ever."""
         outcome: list[Any] = [None]
@@ -205,6 +192,18 @@ class Planner:
         if isinstance(outcome[0], str):
             raise RuntimeError(f"the first process could not plan: {outcome[0]}")
         return BatchPlan(**outcome[0])
+
+
+def order_of(batches: Indices, random: np.random.Generator | None, *, groups: Indices | None) -> Indices:
+    """An order of the batches (K, B): at random, or as they are where there is no generator; a short one stays last."""
+    full = int((batches[:, -1] >= 0).sum())
+    order = np.arange(full) if random is None else random.permutation(full)
+    last = batches[full:]
+    if groups is not None and last.size:
+        # A last batch too small to share is joined with the one before it: one with none of its groups.
+        apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
+        order = np.append(np.delete(order, apart), order[apart])
+    return np.append(order, np.arange(full, len(batches)))
 
 
 def record_of(plan: BatchPlan) -> Mapping[str, Any]:

@@ -4,12 +4,24 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from batchcut._errors import invalid
+
 _ROWS_AT_ONCE = 65_536
 
 
 def many_processes() -> bool:
     """Whether there is a process group of more than one process."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def check_same(argument: str, numbers: tuple[int, ...], like: Tensor, group: dist.ProcessGroup | None) -> None:
+    """Refuses, on all processes, numbers that are not the same on all of them; to go on would crash the processes."""
+    mine = torch.tensor(numbers, device=_device(group, like))
+    ends = torch.cat([mine, -mine])
+    dist.all_reduce(ends, op=dist.ReduceOp.MAX, group=group)
+    high, low = ends[: len(numbers)], -ends[len(numbers) :]
+    if not torch.equal(high, low):
+        raise invalid(argument, "be the same in all processes", f"{numbers} here, and up to {tuple(high.tolist())}")
 
 
 def newest_of_all(recorded_at: Tensor, group: dist.ProcessGroup | None) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """Batches from a plan, for any loader."""
 
+import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -11,7 +12,10 @@ from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.selection import BatchPlan, Cut, Selector, group_codes
 
 from ._bank import EmbeddingBank
-from ._planner import Indices, Made, Planner, record_of
+from ._frameworks import check_dealer, not_made_anew
+from ._pass import Pass
+from ._planner import Made, Planner, order_of, record_of
+from ._sampler_state import FORMAT, check_identity, made_of, name_of
 from ._sharding import Batch, Sharding
 
 _ORDER_OF_BATCHES = 3
@@ -30,30 +34,6 @@ class EpochSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         return (index for batch in self._owner for index in batch)
-
-
-class _Pass(Iterator[list[int]]):
-    """One pass over the batches of an epoch, from a position on.
-
-    The batches are made when the first is drawn and not before: loaders make iterators that they throw away (each
-    DataLoader with workers makes two for its first pass, a StatefulDataLoader up to four after a restore).
-    """
-
-    def __init__(self, batches: Callable[[], list[Batch]], start: int) -> None:
-        self._batches = batches
-        self._made: list[Batch] | None = None
-        self.start = self.position = start
-        self.over = False
-
-    def __next__(self) -> list[int]:
-        if self._made is None:
-            self._made = self._batches()
-        if self.position >= len(self._made):
-            self.over = True
-            raise StopIteration
-        self.position += 1
-        indices: list[int] = self._made[self.position - 1].tolist()
-        return indices
 
 
 class PlannedBatchSampler(Sampler[list[int]]):
@@ -87,6 +67,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         sampler: the `EpochSampler` that frameworks ask for.
     """
 
+    @not_made_anew
     def __init__(
         self,
         bank: EmbeddingBank,
@@ -134,7 +115,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self.sampler = EpochSampler(self)
         self.epoch = 0
         self._made: Made | None = None
-        self._pass: _Pass | None = None
+        self._pass: Pass | None = None
         self._start, self._over = 0, False  # where the next pass begins, by a state; whether that was at its end
         self._set_by_caller = False
 
@@ -167,12 +148,14 @@ class PlannedBatchSampler(Sampler[list[int]]):
         return self._length(self.epoch, self._made_for(self.epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
+        frame = inspect.currentframe()
+        check_dealer(self, self.sharding if self._planner.told else None, frame and frame.f_back)
         # Which epoch and where in it is settled here and not at the first batch: a StatefulDataLoader that goes on from
         # the end of an epoch throws the first iterator away undrawn, and the next one must not be at the end again.
         if self._is_done():
             self._go_to(self.epoch if self._set_by_caller else self.epoch + 1, 0)
         epoch = self.epoch
-        self._pass = _Pass(lambda: self._batches_of(epoch), self._start)
+        self._pass = Pass(lambda: self._batches_of(epoch), self._start)
         return self._pass
 
     def state_dict(self, *, position: int | None = None) -> dict[str, Any]:
@@ -201,9 +184,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
         After a state from the end of an epoch the next pass is the next epoch.
         """
-        self._check_identity(state)
+        check_identity(state, self._identity())
         epoch = check_integer("state['epoch']", state["epoch"], at_least=0)
-        made = self._made_of(state)
+        made = made_of(state, self._planner)
         length = self._length(epoch, made if made is not None and self._serves(made, epoch) else None)
         position = check_integer("state['position']", state["position"], at_least=0, at_most=length)
         self._made = made
@@ -249,21 +232,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
             made = self._made = self._planner.make(epoch, warm=self._warm(epoch))
             self.plan = self.plan if made.plan is None else made.plan
         batches = self._planner.batches_in(epoch, made)
-        rows = [row[row >= 0] for row in batches[self._order(batches, epoch)]]
+        random = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, epoch]) if self.shuffle_batches else None
+        rows = [row[row >= 0] for row in batches[order_of(batches, random, groups=self._planner.groups)]]
         return self.sharding.share(rows, multiple_of=self.multiple_of, cut=self._cuts(planned=made.planned))
-
-    def _order(self, batches: Indices, epoch: int) -> Indices:
-        """The order of the batches (K, B) in an epoch."""
-        full = int((batches[:, -1] >= 0).sum())
-        order = np.arange(full)
-        if self.shuffle_batches:
-            order = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, epoch]).permutation(full)
-        groups, last = self._planner.groups, batches[full:]
-        if groups is not None and last.size:
-            # A last batch too small to share is joined with the one before it: one with none of its groups.
-            apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
-            order = np.append(np.delete(order, apart), order[apart])
-        return np.append(order, np.arange(full, len(batches)))
 
     def _count(self, batches: int, *, planned: bool) -> int:
         return self.sharding.count(batches, multiple_of=self.multiple_of, cut=self._cuts(planned=planned))
@@ -297,11 +268,12 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """What must agree for a state to fit. Not the rank: the state of one process is that of all."""
         groups = self._planner.groups
         return {
+            "format": FORMAT,
             "n": len(self.bank),
             "batch_size": self._planner.batch_size,
             "multiple_of": self.multiple_of,
             "seed": self.seed,
-            "selector": _name_of(self.selector),
+            "selector": name_of(self.selector),
             "groups": None if groups is None else zlib.crc32(groups.tobytes()),
             "leftover": self.leftover,
             "shuffle_batches": self.shuffle_batches,
@@ -310,29 +282,6 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "world": self.sharding.world,
             "mode": self.sharding.mode,
         }
-
-    def _check_identity(self, state: dict[str, Any]) -> None:
-        missing = {"epoch", "position", "over", "made_in", "batches"} - set(state)
-        if missing:
-            raise invalid("state", "be of a PlannedBatchSampler", f"no {', '.join(sorted(missing))}")
-        for name, value in self._identity().items():
-            if state.get(name) != value:
-                raise invalid("state", f"be of a sampler with {name} = {value!r}", repr(state.get(name)))
-
-    def _made_of(self, state: dict[str, Any]) -> Made | None:
-        if state["made_in"] is None:
-            return None
-        epoch = check_integer("state['made_in']", state["made_in"], at_least=0)
-        if state["batches"] is None:
-            return Made(epoch, self._planner.shuffled(epoch), planned=False)
-        shape = (self._planner.count(planned=True), self._planner.batch_size)
-        if len(state["batches"]) != 4 * shape[0] * shape[1]:
-            rule = f"hold {4 * shape[0] * shape[1]} bytes, for {shape[0]} batches of {shape[1]}"
-            raise invalid("state['batches']", rule, len(state["batches"]))
-        batches = Made.unpacked(state["batches"], shape[1])
-        if batches.max() >= len(self.bank) or batches.min() < -1:
-            raise invalid("state['batches']", f"hold indices below {len(self.bank)}", int(batches.max()))
-        return Made(epoch, batches, planned=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the pass under way: an iterator cannot be sent, but its place can."""
@@ -346,10 +295,3 @@ class PlannedBatchSampler(Sampler[list[int]]):
         vars(self).update(state)
         if state["plan"] is not None:
             self.plan = BatchPlan(**state["plan"])
-
-
-def _name_of(selector: Selector) -> str:
-    """What a selector is known by: its record if it has one, else its name, since an address changes with each run."""
-    if type(selector).__repr__ is object.__repr__ or hasattr(selector, "__qualname__"):
-        return str(getattr(selector, "__qualname__", type(selector).__qualname__))
-    return repr(selector)

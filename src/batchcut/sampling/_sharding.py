@@ -70,6 +70,12 @@ class Sharding:
         return rounds * (per_round if self.mode == "dealt" else multiple_of)
 
 
+def with_company(batches: list[Batch]) -> list[Batch]:
+    """The same samples with no lone one at the end, which would have no negative, where batches are not too small."""
+    lone = len(batches) > 1 and len(batches[-1]) == 1 and len(batches[0]) > 2
+    return _evened_out(batches, 1, at_least=2) if lone else batches
+
+
 def _evened_out(batches: list[Batch], multiple_of: int, *, at_least: int) -> list[Batch]:
     """The same samples in a number of batches that is a multiple, each of at least so many samples."""
     size = len(batches[0])

@@ -14,6 +14,7 @@ from batchcut.selection import BatchPlan, Cut, Selector
 
 from ._embedding import Embed, embedded, evaluating, usable
 from ._nested import join, length, take
+from ._sharding import with_company
 
 
 class StreamPlanner:
@@ -21,7 +22,8 @@ class StreamPlanner:
 
     For `IterableDataset` and WebDataset-style input. Pools of ten batches give most of what planning the whole set
     gives. Samples keep to their pool, so that a pass has the samples of the stream, each once. A last pool of fewer
-    batches is planned too, and one whose samples do not fill its batches ends in a short one. A pool that a diverged
+    batches is planned too, and one whose samples do not fill its batches ends in a short one, or, if that would be a
+    single sample, in two halves. A pool that a diverged
     model gives embeddings that are not finite goes out as it came; a warning says so once.
 
     `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch.
@@ -81,8 +83,9 @@ class StreamPlanner:
         stream = (epoch << 32) + number
         plan = self.selector(u, v, batch_size=size, seed=self.seed, epoch=stream, leftover="short")
         self.plan = replace(plan, epoch=epoch)
-        samples = join(pool)
-        return (take(samples, row.tolist()) for row in self.plan)
+        samples, rows = join(pool), with_company(list(self.plan))
+        pool.clear()  # so that the samples are held once
+        return (take(samples, row.tolist()) for row in rows)
 
     def _embeddings(self, pool: list[Any]) -> tuple[Tensor, Tensor]:
         sides = []

@@ -8,20 +8,24 @@ import numpy as np
 
 from batchcut._errors import check_integer, check_positive
 
+from ._balance import follow_centres
 from ._epoch import Leftover, Progress, deal, search_generator
 from ._inputs import Ints
 from ._neighbours import batch_order, similar_order
-from ._parallel import Workers, workers
+from ._parallel import ALONE, Workers, workers
 from ._plan import BatchPlan
 from ._pools import check_pool, pool_bounds
 from ._refine import refine
 from ._request import Request, check_flag, close_request, open_request
 from ._score import Weighting, check_margin, score
+from ._seek import seek
 
-_SAMPLES_IN_POOL = 2560
-_LEAST_BATCHES, _MOST_BATCHES = 4, 40
-_KICKS = 2
-_ORDER_SHARE = 0.3  # of the work, for the progress reported
+_USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no more samples
+_LEAST_BATCHES = 4
+_SMALL_SET = 40  # batches that are searched as one pool, with kicks
+_FOLLOWED, _SOUGHT, _POLISHED = 160, 320, 24  # batches in a pool, in each part of the search of larger sets
+_STEPS, _SWEEPS = 4, 3
+_ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
 
 
 def cut(
@@ -39,14 +43,14 @@ def cut(
     sets so small that they are one pool; over the whole set it is not, and so the two are compared.
     """
     shuffled = request.shuffled()
-    if pool is not None or _pool_count(request) == 1:
+    if pool is not None or _pool_count(request, _SMALL_SET) == 1:
         bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
         return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
     batches = cut_whole(request, weighting, rounds, crew)
     found, random = (score(request.pairs, rows, weighting, crew).weights.sum() for rows in (batches, shuffled))
     if found >= random:
         return batches
-    bounds = pool_bounds(request.batch_count, _batches_in_pool(request), partial=True)
+    bounds = pool_bounds(request.batch_count, _batches_in_pool(request, _SMALL_SET), partial=True)
     quiet = replace(request, report=lambda _: None)  # all the work that was announced is done
     return cut_pools(quiet, shuffled, bounds, weighting, rounds, crew)
 
@@ -67,26 +71,46 @@ def cut_pools(
 
 
 def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
-    """Orders the set so that neighbours are similar, then swaps within pools of neighbouring batches, `rounds` times.
+    """Orders the set so that neighbours are similar, lets batches follow their centres, then makes swaps.
 
-    Between rounds the batches themselves are put in a new order by their centres, so that others are neighbours.
+    Swaps are looked for by estimates in large pools of neighbouring batches, in up to three sweeps, then exactly in
+    small pools; and so on until there were as many sweeps as `rounds`. Before each, the batches are put in a new
+    order by their centres, so that others are neighbours.
     """
-
-    def report(start: float, width: float, done: float) -> None:
-        request.report(start + width * done)
-
     rng = search_generator(request.seed, request.epoch)
-    order = similar_order(request.pairs, request.used, rng, crew, partial(report, 0.0, _ORDER_SHARE))
-    batches = request.parted(deal(order, request.batch_size))
-    width = (1 - _ORDER_SHARE) / rounds
-    for done in range(rounds):
-        if done:
-            batches = batch_order(request.pairs, batches, crew)
-        pools = np.array_split(batches, _pool_count(request))
-        told = partial(report, _ORDER_SHARE + done * width, width)
-        task = partial(_refine_task, request, weighting, _KICKS)
+    order = similar_order(request.pairs, request.used, rng, crew, _part(request, 0.0, _ORDER_SHARE))
+    batches = deal(order, request.batch_size)
+    follow = partial(follow_centres, request.pairs, steps=_STEPS)
+    pools = np.array_split(batches, max(2, _pool_count(request, _FOLLOWED)))
+    batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
+    start = _ORDER_SHARE + _FOLLOW_SHARE
+    width = (1 - start) / rounds
+    for done in range(0, rounds, _SWEEPS):
+        sweeps = min(_SWEEPS, rounds - done)
+        told = _part(request, start + done * width, 0.7 * sweeps * width)
+        batches = _seek_pools(request, batch_order(request.pairs, batches, crew), weighting, sweeps, crew, told)
+        batches = batch_order(request.pairs, batches, crew)
+        pools = np.array_split(batches, _pool_count(request, _POLISHED))
+        task = partial(_refine_task, request, weighting, 0)
+        told = _part(request, start + (done + 0.7 * sweeps) * width, 0.3 * sweeps * width)
         batches = np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
+
+
+def _seek_pools(
+    request: Request, batches: Ints, weighting: Weighting, sweeps: int, crew: Workers, told: Progress
+) -> Ints:
+    """`seek` in large pools: a pool to a thread or, where there is but one, several threads to the pool."""
+    count = _pool_count(request, _SOUGHT)
+    pools = np.array_split(batches, count + count % 2 if count > 1 else 1)  # an even number serves two threads best
+    inner = crew if len(pools) == 1 else crew.alone()
+    task = partial(seek, request.pairs, codes=request.codes, weighting=weighting, sweeps=sweeps, crew=inner)
+    return np.concatenate((ALONE if len(pools) == 1 else crew).map(task, pools, told))
+
+
+def _part(request: Request, start: float, width: float) -> Progress:
+    """Reports the progress of a part of the work, which begins at `start` and is `width` of it all."""
+    return lambda done: request.report(start + width * done)
 
 
 def _refine_task(request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator]) -> Ints:
@@ -94,12 +118,12 @@ def _refine_task(request: Request, weighting: Weighting, kicks: int, task: tuple
     return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng)
 
 
-def _batches_in_pool(request: Request) -> int:
-    return min(_MOST_BATCHES, max(_LEAST_BATCHES, _SAMPLES_IN_POOL // request.batch_size))
+def _batches_in_pool(request: Request, most: int) -> int:
+    return min(most, max(_LEAST_BATCHES, most * _USUAL_BATCH // request.batch_size))
 
 
-def _pool_count(request: Request) -> int:
-    return -(-request.batch_count // _batches_in_pool(request))
+def _pool_count(request: Request, most: int) -> int:
+    return -(-request.batch_count // _batches_in_pool(request, most))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +133,12 @@ class Cut:
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
     never below that of `Shuffle` with the same seed and epoch. Memory above the embeddings is about
-    60 MB per thread for batches of up to 640, and time grows in proportion to N.
+    100 MB per thread for batches of 64 in 128 dimensions, and time grows in proportion to N.
 
     Attributes:
         pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set.
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
-        rounds: How often the search comes back to each batch, with other neighbours or, in pools, after a kick.
+        rounds: How often the search comes back to each sample; in pools, after a kick.
         temperature: τ of the weights.
         margin: Pairs whose similarity comes within it of an anchor's own positive get no weight.
         threads: How many threads work; None: one per processor. The plan does not depend on it.

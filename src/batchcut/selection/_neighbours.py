@@ -11,7 +11,8 @@ from ._parallel import Workers
 
 _ROWS_AT_ONCE = 4096
 _MOST_CENTRES = 2048
-_SAMPLES_PER_CENTRE = 32
+_MOST_CENTRES_OF_MANY, _MANY = 1024, 65_536  # samples beyond which centres cost more than they bring
+_SAMPLES_PER_CENTRE = 24
 _TRAINING_PER_CENTRE = 16
 _LLOYD_STEPS = 3
 _LONGEST_CHAIN = 4096
@@ -23,7 +24,8 @@ def similar_order(pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: W
     Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part
     samples that belong together, since a sample is no nearer to a coarse centre than chance brings it to another.
     """
-    count = max(1, min(_MOST_CENTRES, len(samples) // _SAMPLES_PER_CENTRE))
+    most = _MOST_CENTRES if len(samples) <= _MANY else _MOST_CENTRES_OF_MANY
+    count = max(1, min(most, len(samples) // _SAMPLES_PER_CENTRE))
     centres = _k_means(pairs, samples, count, rng, crew)
     rank = np.empty(count, np.int64)
     rank[chain(centres)] = np.arange(count)

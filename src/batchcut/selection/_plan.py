@@ -6,6 +6,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -97,6 +98,11 @@ class BatchPlan:
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if _compared(f.name))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy: the plan is made, and checked, anew."""
+        facts = {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
+        return partial(type(self), **facts), ()
 
     @property
     def batch_size(self) -> int:

@@ -10,7 +10,7 @@ from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
 _SWEEPS = 5
-_LEAST_GAIN = 1e-4  # in units of weight, where a pair weighs about 1; less is rounding
+LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a pair weighs about 1; less is rounding
 _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
@@ -37,10 +37,10 @@ def refine(
     count = len(samples)
     weights = pool_weights(pairs, samples, weighting)
     members, place = _layout(batches)
-    kin, held = _kinship(codes, samples, place, len(batches))
+    kin, held = kinship(codes, samples, place, len(batches))
     sums = np.empty((len(batches), weights.shape[1]), np.float32)
     sum_by_batch(weights, place, sums)
-    state, least = (members, place, sums, kin, held), np.float32(_LEAST_GAIN)
+    state, least = (members, place, sums, kin, held), LEAST_GAIN
     improve(weights, *state, _SWEEPS, least)
     if kicks:
         rounds = max(kicks, _SAMPLES_EXPLORED // count)
@@ -96,7 +96,7 @@ def _layout(batches: Ints) -> tuple[Indices, Indices]:
     return members, rows[filled]
 
 
-def _kinship(codes: Ints | None, samples: Ints, place: Indices, rows: int) -> tuple[Indices, Indices]:
+def kinship(codes: Ints | None, samples: Ints, place: Indices, rows: int) -> tuple[Indices, Indices]:
     """The group of each sample within the pool, -1 for one alone, and how many of each are in each batch."""
     alone = np.full(len(samples), -1, np.int32)
     if codes is None:

@@ -34,7 +34,8 @@ class Shuffle:
         steps: With replacement: how many steps the plan holds; None: as many as make N // B batches, at least one.
         temperature: τ, at which losses and weights are reported.
         margin: Pairs whose similarity comes within it of an anchor's own positive count no weight and, in a
-            partition, are parted by random swaps where a few tries find room.
+            partition, are parted by random swaps where a few tries find room. With replacement, draws stay uniform:
+            the margin changes only what the plan reports, its weights and `margin_pairs`.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 

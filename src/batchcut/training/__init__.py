@@ -20,4 +20,7 @@ from ._toml import with_overrides as with_overrides
 from ._train import Result as Result
 from ._train import resume as resume
 from ._train import train as train
+from ._trained import TrainedModel as TrainedModel
+from ._trained import run_config as run_config
+from ._trained import trained_model as trained_model
 from ._trainer import DivergedError as DivergedError

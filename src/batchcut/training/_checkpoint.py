@@ -10,7 +10,7 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ._files import sync_folder, write_bytes, write_json
+from batchcut._files import sync_folder, write_bytes, write_json
 
 _FORMAT = "batchcut checkpoint 1"
 

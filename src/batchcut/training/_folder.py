@@ -14,10 +14,10 @@ from typing import IO, Any
 import torch
 from safetensors.torch import save
 
+from batchcut._files import write_bytes, write_json
 from batchcut.selection import BatchPlan
 
 from ._config import Config
-from ._files import write_bytes, write_json
 from ._toml import config_of, read_toml, to_toml
 
 _PACKAGES = ("batchcut", "torch", "lightning", "kornia", "pytorch-optimizer", "safetensors", "numpy", "numba")

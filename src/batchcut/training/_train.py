@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import save
 from torch import nn
 
+from batchcut._files import write_bytes, write_json
 from batchcut.data import load
 
 from ._checkpoint import checkpoint_steps, last_good_checkpoint, remove_checkpoint
 from ._config import Config, MachineSettings
-from ._files import write_bytes, write_json
 from ._folder import Lines, Lock, RunFolder
 from ._trainer import Observer, Trainer
 

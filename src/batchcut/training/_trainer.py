@@ -13,6 +13,7 @@ from torch import Tensor
 from batchcut._errors import invalid
 from batchcut.data import Split
 from batchcut.sampling import EmbeddingBank
+from batchcut.selection import BatchPlan
 
 from ._batches import Batches, Epoch
 from ._checkpoint import Checkpoint, save_checkpoint
@@ -23,6 +24,7 @@ from ._objective import Objective
 from ._optimiser import build_optimiser, learning_rate, load_optimiser_state, optimiser_state, warmup_steps
 from ._random import KEPT, PASS, VIEWS, generator
 from ._scoring import embed, score
+from ._shown import shown_embeddings
 from ._source import Indices, sources
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class Trainer:
         self.epoch = self.position = self.step = 0
         self.scores: dict[str, float] = {}
         self.pending: list[Tensor] = []
+        self.batch_losses: list[Tensor] = []
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.lines: dict[str, Lines] = {}
 
@@ -95,6 +98,7 @@ class Trainer:
             self._pause(epoch_ends=False)
         for group in groups[-1:]:
             self._take_step(group)
+        self._tell_losses()
         self.epoch, self.position = self.epoch + 1, 0
         self._pause(epoch_ends=True)
 
@@ -116,6 +120,7 @@ class Trainer:
         self.optimiser.zero_grad()
         self.step += 1
         self.pending.append(losses[0] if len(losses) == 1 else torch.stack(losses).mean())
+        self.batch_losses += losses
         self.observe({"event": "progress", "epoch": self.epoch, "step": self.step, "steps": self.steps})
         if self.step % self.config.keeping.log_every == 0 or self.step == self.steps:
             self._log_loss(rate)
@@ -140,6 +145,13 @@ class Trainer:
         if not np.isfinite(loss):
             raise self._diverged(f"the loss is {loss}")
         self._tell({"event": "step", "epoch": self.epoch, "step": self.step, "loss": loss, "lr": rate})
+
+    def _tell_losses(self) -> None:
+        """Writes the loss of each batch that this process has had in the epoch, as it was when it was trained on."""
+        losses = [float(f"{loss:.5g}") for loss in torch.stack(self.batch_losses).tolist()]
+        self.batch_losses.clear()
+        if self.leads:
+            self.lines["metrics"].write({"event": "losses", "epoch": self.epoch, "step": self.step, "losses": losses})
 
     def _pause(self, *, epoch_ends: bool) -> None:
         """Scores the model and saves a checkpoint, where it is time to."""
@@ -188,6 +200,7 @@ class Trainer:
         if plan is not None:
             if self.leads:
                 self.folder.save_plan(plan)
+                self._keep_planned(plan)
             event = {"method": plan.method, "mean_loss": plan.mean_loss, "shuffled_loss": epoch.shuffled_loss}
             self._tell({"event": "plan", "epoch": self.epoch} | event)
         elif self.position == 0 and self.batches.sampler.plan is None:
@@ -205,6 +218,14 @@ class Trainer:
             numbers = (KEPT, self.config.seed)
             u, v = embed(self.bare_model, self.train_set, index.numpy(), self.fabric.device, *numbers, batch_size=size)
         self.folder.save_embeddings(name, {"index": index, "u": u.half(), "v": v.half()})
+
+    def _keep_planned(self, plan: BatchPlan) -> None:
+        """Writes the embeddings that some batches of the first and of the last plan were made from."""
+        tensors = shown_embeddings(plan, self.batches.bank, most=self.config.keeping.embeddings)
+        first = self.folder.plans() == [f"epoch-{plan.epoch:04d}.npz"]
+        for name in ("first-plan", "last-plan") if first else ("last-plan",):
+            if tensors:
+                self.folder.save_embeddings(name, tensors)
 
     def save(self) -> None:
         """Writes a checkpoint, after all lines that belong before it."""
@@ -229,6 +250,8 @@ class Trainer:
             tensors |= _prefixed("objective", self.objective.state_dict()) | _prefixed("planned", planned)
             if self.pending:
                 tensors["pending"] = torch.stack(self.pending)
+            if self.batch_losses:
+                tensors["batch_losses"] = torch.stack(self.batch_losses)
             checkpoint = Checkpoint(step=self.step, facts=facts, tensors=tensors)
             save_checkpoint(self.folder.checkpoints, checkpoint, keep=self.config.keeping.checkpoints)
         self.fabric.barrier()
@@ -246,6 +269,8 @@ class Trainer:
         self.batches.load_state(facts["sampler"], _of_prefix("planned", tensors))
         if "pending" in tensors:
             self.pending = list(tensors["pending"].to(self.fabric.device))
+        if "batch_losses" in tensors:
+            self.batch_losses = list(tensors["batch_losses"].to(self.fabric.device))
 
     @property
     def _scaler(self) -> Any:

@@ -1,0 +1,9 @@
+"""Run folders in, one self-contained page of HTML out; nothing here trains."""
+
+from ._compare import Comparison as Comparison
+from ._compare import Group as Group
+from ._compare import compare as compare
+from ._page import write_report as write_report
+from ._run import Run as Run
+from ._run import find_runs as find_runs
+from ._run import read_run as read_run

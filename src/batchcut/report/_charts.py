@@ -1,0 +1,190 @@
+"""The charts of the page, each with its words and its table."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._compare import Comparison, Curve, Group
+from ._coverage import Coverage, same_class_series
+from ._run import Array
+from ._svg import STYLES, Series, bar_chart, line_chart, number, outline_chart, percent, shared_edges
+
+PARTS = ("planning", "training", "evaluation", "checkpoint")
+_EPOCHS = 6
+_QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A chart and the table of what it shows.
+
+    Attributes:
+        title: its heading.
+        svg: the drawing; empty where there is nothing to draw.
+        columns: the headings of the table.
+        rows: the cells of the table, as text.
+    """
+
+    title: str
+    svg: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def accuracy_chart(comparison: Comparison) -> Chart:
+    """Top-1 accuracy against the step."""
+    curves = [group.accuracy() for group in comparison.groups]
+    title = "Retrieval accuracy (top-1)"
+    ends = _ends(comparison.groups, curves, percent)
+    svg = line_chart(
+        _series(comparison.groups, curves, marks=True),
+        name=title,
+        summary=f"At the end: {ends}.",
+        x_label="step",
+        y_label="top-1",
+        y_text=percent,
+    )
+    return Chart(title=title, svg=svg, columns=_columns(comparison), rows=_table(curves, percent))
+
+
+def loss_chart(comparison: Comparison) -> Chart:
+    """The loss of the batches trained on against the step."""
+    curves = [group.loss() for group in comparison.groups]
+    title = "Loss of the batches trained on"
+    svg = line_chart(
+        _series(comparison.groups, curves, marks=True),
+        name=title,
+        summary=f"At the end: {_ends(comparison.groups, curves, number)}.",
+        x_label="step",
+        y_label="loss",
+    )
+    return Chart(title=title, svg=svg, columns=_columns(comparison), rows=_table(curves, number))
+
+
+def time_chart(comparison: Comparison) -> Chart:
+    """Seconds of a run by what they went into."""
+    rows = [(group.label, [group.seconds(part) for part in PARTS]) for group in comparison.groups]
+    title = "Where the seconds of a run go"
+    words = "; ".join(f"{label} {values[0]:.2f} s of {sum(values):.1f} s" for label, values in rows)
+    svg = bar_chart(rows, PARTS, name=title, summary=f"Planning: {words}.", x_label="seconds, mean over seeds")
+    cells = [
+        [label, *(f"{value:.2f}" for value in values), f"{values[0] / (sum(values) or 1):.1%}"]
+        for label, values in rows
+    ]
+    return Chart(title=title, svg=svg, columns=("method", *PARTS, "share of planning"), rows=cells)
+
+
+def loss_histograms(comparison: Comparison) -> list[Chart]:
+    """Histograms of the loss of single batches, by method, for some epochs from the first to the last."""
+    pooled = [_pooled_losses(group) for group in comparison.groups]
+    epochs = sorted({epoch for one in pooled for epoch in one})
+    if not epochs:
+        return []
+    edges = shared_edges([losses for one in pooled for losses in one.values()])
+    chosen = [epochs[at] for at in np.unique(np.linspace(0, len(epochs) - 1, _EPOCHS).round().astype(int))]
+    shares = {
+        epoch: [
+            (place % STYLES, np.histogram(one[epoch], edges)[0] / len(one[epoch]))
+            for place, one in enumerate(pooled)
+            if epoch in one
+        ]
+        for epoch in chosen
+    }
+    high = max(float(heights.max()) for row in shares.values() for _, heights in row)
+    charts = []
+    for epoch in chosen:
+        cells = [
+            [group.label, *(number(float(value)) for value in np.quantile(one[epoch], _QUANTILES))]
+            for group, one in zip(comparison.groups, pooled, strict=True)
+            if epoch in one
+        ]
+        words = "; ".join(f"{row[0]} median {row[3]}" for row in cells)
+        title = f"Epoch {epoch + 1}"
+        svg = outline_chart(
+            edges, shares[epoch], high=high, name=f"Batch loss, {title}", summary=words + ".", x_label="batch loss"
+        )
+        columns = ("method", "lowest", "quarter", "median", "three quarters", "highest")
+        charts.append(Chart(title=title, svg=svg, columns=columns, rows=cells))
+    return charts
+
+
+def same_class_chart(comparison: Comparison, coverages: Sequence[Coverage], chance: float) -> Chart | None:
+    """The share of pairs of one class in the batches against the epoch."""
+    known = [one for one in coverages if np.isfinite(one.by_epoch[1]).all()]
+    if not known:
+        return None
+    style = {group.label: place % STYLES for place, group in enumerate(comparison.groups)}
+    title = "Pairs of one class in a batch"
+    epochs = np.unique(np.concatenate([one.by_epoch[0] for one in known]))
+    level = np.full(2, chance)
+    ends = np.array([epochs[0], epochs[-1]])
+    expected = Series(label="by chance", style=STYLES, x=ends, y=level, low=level, high=level, marks=False)
+    svg = line_chart(
+        [expected, *(same_class_series(one, style[one.label]) for one in known)],
+        name=title,
+        summary="; ".join(f"{one.label} {percent(one.same_class)}" for one in known)
+        + f"; by chance {percent(chance)}, the dashed line.",
+        x_label="epoch",
+        y_label="share of pairs",
+        y_text=percent,
+        from_zero=True,
+    )
+    cells = [
+        [number(float(epoch)), *(_at(one.by_epoch[0], one.by_epoch[1], float(epoch)) for one in known)]
+        for epoch in epochs
+    ]
+    return Chart(title=title, svg=svg, columns=("epoch", *(one.label for one in known)), rows=cells)
+
+
+def _at(epochs: Array, shares: Array, epoch: float) -> str:
+    found = shares[epochs == epoch]
+    return percent(float(found[0])) if len(found) else "–"
+
+
+def _pooled_losses(group: Group) -> dict[int, Array]:
+    parts: dict[int, list[Array]] = {}
+    for run in group.runs:
+        for epoch, losses in run.losses_by_epoch().items():
+            parts.setdefault(epoch, []).append(losses)
+    return {epoch: np.concatenate(losses) for epoch, losses in parts.items()}
+
+
+def _series(groups: Sequence[Group], curves: Sequence[Curve], *, marks: bool) -> list[Series]:
+    return [
+        Series(
+            label=group.label,
+            style=place % STYLES,
+            x=curve.steps,
+            y=curve.mean,
+            low=curve.low,
+            high=curve.high,
+            marks=marks,
+        )
+        for place, (group, curve) in enumerate(zip(groups, curves, strict=True))
+    ]
+
+
+def _ends(groups: Sequence[Group], curves: Sequence[Curve], text: Callable[[float], str]) -> str:
+    pairs = zip(groups, curves, strict=True)
+    return "; ".join(f"{group.label} {text(float(curve.mean[-1]))}" for group, curve in pairs if len(curve.steps))
+
+
+def _columns(comparison: Comparison) -> list[str]:
+    return ["step", *(group.label for group in comparison.groups)]
+
+
+def _table(curves: Sequence[Curve], text: Callable[[float], str]) -> list[list[str]]:
+    steps = sorted({int(step) for curve in curves for step in curve.steps})
+    rows = []
+    for step in steps:
+        cells = []
+        for curve in curves:
+            at = np.flatnonzero(curve.steps == step)
+            if len(at) == 0:
+                cells.append("–")
+                continue
+            mean, low, high = (float(values[at[0]]) for values in (curve.mean, curve.low, curve.high))
+            cells.append(text(mean) if high == low else f"{text(mean)} ({text(low)} to {text(high)})")
+        rows.append([number(step), *cells])
+    return rows

@@ -1,0 +1,195 @@
+"""Runs that differ in their seed alone belong together; what they say about their method."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._run import Array, Run, Tree
+
+_ORDER = ("Shuffle", "Ordered", "Spectral", "Cut")
+_BASELINE = "Shuffle"
+_POINTS = 40
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """Means over seeds at steps: (n,), with the lowest and the highest seed."""
+
+    steps: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        label: the method, and what else sets the group apart.
+        runs: by seed.
+    """
+
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def method(self) -> str:
+        """The name of the selector."""
+        return self.runs[0].method
+
+    @property
+    def finished(self) -> tuple[Run, ...]:
+        """The runs that are finished, which alone can be compared."""
+        return tuple(run for run in self.runs if run.result is not None)
+
+    @property
+    def finals(self) -> list[float]:
+        """The last top-1 accuracy of each run that is finished."""
+        scores = [run.events("evaluation") for run in self.finished]
+        return [float(events[-1]["top1"]) for events in scores if events]
+
+    @property
+    def top1(self) -> float:
+        """The mean of the last accuracies; not a number where there is none."""
+        return statistics.fmean(self.finals) if self.finals else float("nan")
+
+    @property
+    def spread(self) -> float:
+        """Their standard deviation; not a number with a single seed."""
+        return statistics.stdev(self.finals) if len(self.finals) > 1 else float("nan")
+
+    @property
+    def steps(self) -> int:
+        """How many steps the longest run has taken."""
+        return max((int(event["step"]) for run in self.runs for event in run.metrics if "step" in event), default=0)
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean over all batches that were trained on."""
+        losses = [_batch_losses(run)[1] for run in self.runs]
+        return float(np.concatenate(losses).mean()) if any(map(len, losses)) else float("nan")
+
+    @property
+    def hardness(self) -> float:
+        """How many times the loss of shuffled batches the planned ones have, by the same embeddings; the mean."""
+        events = [e for run in self.runs for e in run.events("plan") if e.get("shuffled_loss")]
+        return statistics.fmean(e["mean_loss"] / e["shuffled_loss"] for e in events) if events else float("nan")
+
+    def seconds(self, part: str) -> float:
+        """The seconds of a run that went into "planning", "training", "evaluation" or "checkpoint"; the mean."""
+        runs = self.finished or self.runs
+        return statistics.fmean(sum(float(line.get(part, 0)) for line in run.timings) for run in runs)
+
+    def accuracy(self) -> Curve:
+        """Top-1 accuracy against the step."""
+        return _curve([_series(run, "evaluation", "top1") for run in self.runs])
+
+    def loss(self) -> Curve:
+        """The loss of the batches trained on against the step, in at most 40 parts."""
+        series = [_batch_losses(run) for run in self.runs]
+        size = -(-max(len(losses) for _, losses in series) // _POINTS)
+        return _curve([_binned(steps, losses, size) for steps, losses in series])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """All groups, the shuffled one first.
+
+    Attributes:
+        groups: in the order in which they are shown.
+    """
+
+    groups: tuple[Group, ...]
+
+    @property
+    def baseline(self) -> Group | None:
+        """The shuffled group that the others are compared with; None where there is none, or more than one."""
+        found = [group for group in self.groups if group.method == _BASELINE]
+        return found[0] if len(found) == 1 else None
+
+    def steps_to_baseline(self, group: Group) -> int | None:
+        """The first scored step from which on the group's mean accuracy stays no lower than shuffled batches' last."""
+        if self.baseline is None or not self.baseline.finals:
+            return None
+        curve = group.accuracy()
+        reached = curve.mean >= self.baseline.top1 - 1e-12
+        below = np.flatnonzero(~reached)
+        first = int(below[-1]) + 1 if len(below) else 0
+        return int(curve.steps[first]) if first < len(reached) else None
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """Puts runs that differ in their seed alone together and labels the groups by what sets them apart."""
+    families: dict[tuple[tuple[str, str], ...], list[Run]] = {}
+    for run in runs:
+        flat = flattened(run.config)
+        flat.pop("seed", None)
+        families.setdefault(tuple(sorted((name, repr(value)) for name, value in flat.items())), []).append(run)
+    settings = [dict(key) for key in families]
+    members = [tuple(sorted(family, key=lambda run: run.seed)) for family in families.values()]
+    labels = _labels([family[0].method for family in members], settings)
+    groups = [Group(label=label, runs=family) for label, family in zip(labels, members, strict=True)]
+    return Comparison(groups=tuple(sorted(groups, key=_rank)))
+
+
+def flattened(tree: Tree, prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _rank(group: Group) -> tuple[int, str]:
+    return _ORDER.index(group.method) if group.method in _ORDER else len(_ORDER), group.label
+
+
+def _labels(methods: list[str], settings: list[dict[str, str]]) -> list[str]:
+    """The method's name, with the settings that differ among groups of one method."""
+    labels = []
+    for method, mine in zip(methods, settings, strict=True):
+        rivals = [other for name, other in zip(methods, settings, strict=True) if name == method]
+        names = sorted({name for other in rivals for name in {*mine, *other} if mine.get(name) != other.get(name)})
+        differing = [f"{name.rpartition('.')[2]} {mine.get(name, 'none').strip(chr(39))}" for name in names]
+        labels.append(", ".join([method, *differing]))
+    return labels
+
+
+def _series(run: Run, kind: str, name: str) -> tuple[Array, Array]:
+    events = run.events(kind)
+    return np.array([e["step"] for e in events], np.int64), np.array([e[name] for e in events], np.float64)
+
+
+def _batch_losses(run: Run) -> tuple[Array, Array]:
+    """Steps and losses of single batches; of the means that were logged where those are not there."""
+    parts = run.losses_by_epoch()
+    if not parts:
+        return _series(run, "step", "loss")
+    losses = np.concatenate([parts[epoch] for epoch in sorted(parts)])
+    last = run.events("losses")[-1]["step"]
+    return np.linspace(last / len(losses), last, len(losses)).round().astype(np.int64), losses
+
+
+def _binned(steps: Array, values: Array, size: int) -> tuple[Array, Array]:
+    """Means of so many values in a row, the last of what is left, at the step of each last one."""
+    parts = [np.arange(start, min(start + size, len(values))) for start in range(0, len(values), max(1, size))]
+    return np.array([steps[p[-1]] for p in parts]), np.array([values[p].mean() for p in parts])
+
+
+def _curve(series: list[tuple[Array, Array]]) -> Curve:
+    """The mean of several series at the steps that all of them have."""
+    series = [one for one in series if len(one[0])]
+    if not series:
+        empty = np.empty(0)
+        return Curve(steps=empty, mean=empty, low=empty, high=empty)
+    steps = sorted(set.intersection(*(set(steps.tolist()) for steps, _ in series)))
+    if not steps:
+        return _curve(series[:1])
+    values = np.array([[dict(zip(at.tolist(), of.tolist(), strict=True))[s] for s in steps] for at, of in series])
+    reduced: list[Callable[..., Array]] = [np.mean, np.min, np.max]
+    mean, low, high = (f(values, axis=0) for f in reduced)
+    return Curve(steps=np.array(steps), mean=mean, low=low, high=high)

@@ -1,0 +1,164 @@
+"""One page of HTML from run folders: it needs nothing but itself."""
+
+import json
+import math
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from batchcut import __version__
+from batchcut._files import write_bytes
+
+from ._charts import PARTS, accuracy_chart, loss_chart, loss_histograms, same_class_chart, time_chart
+from ._compare import Comparison, Group, compare, flattened
+from ._coverage import chance_of_same_class, coverages
+from ._explorer import KINDS, explorer_data, shown_plans
+from ._geometry import geometries
+from ._run import Run, read_runs
+from ._samples import Samples, read_texts, samples_of
+from ._svg import STYLES, key_mark, number, percent
+
+_MOST_BYTES = 5_000_000
+
+
+def write_report(
+    runs: Sequence[str | Path], out: str | Path, *, title: str = "batchcut report", texts: Path | None = None
+) -> Path:
+    """Writes the report of some runs, or of the runs in some folders, and returns its path.
+
+    Args:
+        runs: folders of runs, or folders of such.
+        out: the HTML file; folders on the way are made.
+        title: of the page.
+        texts: a file with a line of text for each training sample.
+    """
+    found = read_runs(runs)
+    if not found:
+        raise ValueError("RUN must name at least one run; got none")
+    page = render(found, title=title, texts=None if texts is None else read_texts(texts))
+    size = len(page.encode())
+    if size > _MOST_BYTES:
+        raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB from {len(found)} runs: name fewer")
+    target = Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(target, page.encode())
+    return target
+
+
+def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None) -> str:
+    """The page of some runs."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ValueError("a report needs Jinja2 and Pillow; pip install 'batchcut[report]' brings both") from error
+
+    environment = Environment(
+        loader=PackageLoader("batchcut.report"), autoescape=True, trim_blocks=True, undefined=StrictUndefined
+    )
+    environment.filters |= {"percent": percent, "number": number}
+    return environment.get_template("page.html").render(title=title, **_content(runs, texts))
+
+
+def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
+    comparison = compare(runs)
+    sets = {json.dumps(run.config.get("data", {}), sort_keys=True) for run in runs}
+    note = "The runs are of different data sets, so that samples cannot be shown together."
+    samples = samples_of(runs[0], texts) if len(sets) == 1 else Samples(note=note)
+    plans = shown_plans(comparison) if len(sets) == 1 else []
+    covered = coverages(comparison, samples, plans)
+    chance = chance_of_same_class(samples.labels)
+    data, sheet = explorer_data(plans, samples)
+    return {
+        "version": __version__,
+        "style": _asset("style.css"),
+        "script": _asset("explorer.js"),
+        "comparison": comparison,
+        "rows": [_row(comparison, group, place) for place, group in enumerate(comparison.groups)],
+        "finding": _finding(comparison),
+        "charts": [accuracy_chart(comparison), loss_chart(comparison)],
+        "time": time_chart(comparison),
+        "parts": PARTS,
+        "histograms": loss_histograms(comparison),
+        "geometries": geometries(comparison, samples),
+        "samples": samples,
+        "sheet": sheet,
+        "explorer": _script_data(data) if data["samples"] else "",
+        "coverages": covered,
+        "chance": chance,
+        "same_class": same_class_chart(comparison, covered, chance),
+        "kinds": KINDS,
+        "unfinished": [run for run in runs if run.result is None],
+        "runs": runs,
+        "common": _common(runs),
+        "setting": _setting(runs),
+    }
+
+
+def _row(comparison: Comparison, group: Group, place: int) -> dict[str, Any]:
+    reached = comparison.steps_to_baseline(group)
+    return {
+        "label": group.label,
+        "key": key_mark(place % STYLES),
+        "seeds": len(group.runs),
+        "top1": percent(group.top1),
+        "spread": f"± {group.spread * 100:.2g}" if math.isfinite(group.spread) else "",
+        "to_baseline": "never" if reached is None else f"{reached:,} of {group.steps:,}",
+        "planning": f"{group.seconds('planning'):.2f}",
+        "loss": number(group.mean_loss),
+        "hardness": f"{group.hardness:.2f} ×" if math.isfinite(group.hardness) else "–",
+    }
+
+
+def _finding(comparison: Comparison) -> str:
+    """In a sentence or two, which method came out ahead, whichever it is."""
+    scored = [group for group in comparison.groups if group.finals]
+    if not scored:
+        return "No run is finished yet."
+    best = max(scored, key=lambda group: group.top1)
+    base = comparison.baseline
+    if base is None or len(scored) == 1:
+        return f"The highest top-1 accuracy is that of {best.label}: {percent(best.top1)}."
+    if best is base:
+        return (
+            f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
+        )
+    reached = comparison.steps_to_baseline(best)
+    lead = best.top1 - base.top1
+    finding = f"{best.label} ends {lead * 100:.1f} points above shuffled batches"
+    finding += f" ({percent(best.top1)} against {percent(base.top1)})"
+    if reached is not None and reached < best.steps:
+        finding += f" and passes their result after {reached / best.steps:.0%} of the steps"
+    spread = max((group.spread for group in (best, base) if math.isfinite(group.spread)), default=0.0)
+    finding += "; that is no more than seeds differ by." if lead <= spread else "."
+    behind = [group.label for group in scored if group is not base and group.top1 < base.top1]
+    return finding + (f" Behind shuffled batches: {', '.join(behind)}." if behind else "")
+
+
+def _setting(runs: Sequence[Run]) -> str:
+    """What the runs have in common, in a line."""
+    names = {str(run.config.get("data", {}).get("name", "digits")) for run in runs}
+    sizes = {run.batch_size for run in runs}
+    temperatures = {run.temperature for run in runs}
+    seeds = sorted({run.seed for run in runs})
+    parts = [f"data {', '.join(sorted(names))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
+    parts.append(f"temperature {', '.join(map(str, sorted(temperatures)))}")
+    return ", ".join([*parts, f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"])
+
+
+def _common(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    """Settings in which runs differ, with the value of each run."""
+    flats = [flattened(run.config) for run in runs]
+    names = list(dict.fromkeys(name for flat in flats for name in flat))
+    table = [(name, [str(flat.get(name, "–")) for flat in flats]) for name in names]
+    return [(name, values) for name, values in table if len(set(values)) > 1]
+
+
+def _asset(name: str) -> str:
+    return resources.files("batchcut.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _script_data(data: dict[str, Any]) -> str:
+    """JSON that can stand in a script element: nothing in it ends the element."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,166 @@
+"""What a run's folder holds, read as it is: nothing of it is trusted to be complete."""
+
+import json
+import shlex
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchcut.selection import BatchPlan
+
+Event = dict[str, Any]
+Tree = dict[str, Any]
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """A run, finished or not.
+
+    Attributes:
+        path: its folder.
+        config: all its settings, as tables.
+        config_text: the same as it was written.
+        starts: what each start of it ran on; the first has the command.
+        metrics: the lines of metrics.jsonl.
+        timings: the lines of timings.jsonl, one an epoch.
+        result: what result.json says; None where the run is not finished.
+    """
+
+    path: Path
+    config: Tree
+    config_text: str
+    starts: list[Event]
+    metrics: list[Event]
+    timings: list[Event]
+    result: Event | None
+
+    @property
+    def seed(self) -> int:
+        """The seed of all its randomness."""
+        return int(self.config.get("seed", 0))
+
+    @property
+    def method(self) -> str:
+        """The name of the selector, such as "Cut"."""
+        selector = self.config.get("selection", {}).get("selector", {})
+        return str(selector.get("method", "cut")).capitalize()
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return int(self.config.get("batch_size", 32))
+
+    @property
+    def temperature(self) -> float:
+        """τ of the loss."""
+        return float(self.config.get("objective", {}).get("temperature", 0.1))
+
+    @property
+    def command(self) -> str:
+        """The command that began it."""
+        words = [str(word) for word in self.starts[0].get("command", [])] if self.starts else []
+        if not words:
+            return "unknown"
+        program = Path(words[0]).name
+        return shlex.join((["python", "-m", "batchcut"] if program == "__main__.py" else [program]) + words[1:])
+
+    def events(self, kind: str) -> list[Event]:
+        """The metrics of one kind: "step", "evaluation", "plan" or "losses"."""
+        return [event for event in self.metrics if event.get("event") == kind]
+
+    def losses_by_epoch(self) -> dict[int, Array]:
+        """The loss of each batch as it was trained on, by epoch."""
+        return {int(e["epoch"]): np.asarray(e["losses"], np.float64) for e in self.events("losses")}
+
+    def plans(self) -> Iterator[BatchPlan]:
+        """The plans, in the order of their epochs, one at a time."""
+        for path in sorted((self.path / "plans").glob("epoch-*.npz")):
+            yield BatchPlan.load(path)
+
+    def plan(self, epoch: int) -> BatchPlan | None:
+        """The plan of an epoch; None where there is none."""
+        path = self.path / "plans" / f"epoch-{epoch:04d}.npz"
+        return BatchPlan.load(path) if path.is_file() else None
+
+    def embeddings(self, name: str) -> dict[str, Array] | None:
+        """The arrays of embeddings/NAME.safetensors; None where there is no such file."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        path = self.path / "embeddings" / f"{name}.safetensors"
+        if not path.is_file():
+            return None
+        try:
+            return dict(load_file(path))
+        except SafetensorError as error:
+            raise ValueError(f"{path} must be a file of embeddings, undamaged; got {error}") from error
+
+
+def find_runs(places: Iterable[str | Path]) -> list[Path]:
+    """The folders of runs among the places, each a run or a folder of runs, in order and each once."""
+    found: dict[Path, None] = {}
+    for place in map(Path, places):
+        if (place / "config.toml").is_file():
+            found[place] = None
+            continue
+        inside = sorted(path.parent for path in place.glob("*/config.toml")) if place.is_dir() else []
+        if not inside:
+            what = "has no config.toml" if place.is_dir() else "is not there"
+            raise ValueError(f"RUN must be the folder of a run, or a folder of such; {place} {what}")
+        found |= dict.fromkeys(inside)
+    return list(found)
+
+
+def read_run(path: str | Path) -> Run:
+    """Reads the folder of a run."""
+    folder = Path(path)
+    try:
+        text = (folder / "config.toml").read_text(encoding="utf-8")
+        config = tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise ValueError(f"RUN must be the folder of a run; {folder} has no config.toml") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{folder / 'config.toml'} must be TOML; {error}") from error
+    return Run(
+        path=folder,
+        config=config,
+        config_text=text,
+        starts=_json(folder / "environment.json") or [],
+        metrics=_lines(folder / "metrics.jsonl"),
+        timings=_lines(folder / "timings.jsonl"),
+        result=_json(folder / "result.json"),
+    )
+
+
+def read_runs(places: Sequence[str | Path]) -> list[Run]:
+    """Reads all runs in the places."""
+    return [read_run(path) for path in find_runs(places)]
+
+
+def _json(path: Path) -> Any:
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON, undamaged; {error}") from error
+
+
+def _lines(path: Path) -> list[Event]:
+    """The lines of a file of JSON lines; a last one that is being written does not count."""
+    if not path.is_file():
+        return []
+    content = path.read_text(encoding="utf-8")
+    events = []
+    for number, line in enumerate(content[: content.rfind("\n") + 1].splitlines(), 1):
+        try:
+            events.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}, must be JSON; {error}") from error
+    return events

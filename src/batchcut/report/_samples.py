@@ -1,0 +1,56 @@
+"""What the samples of a run look like: pictures, texts, classes; as far as they can be had."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._run import Run
+
+_LONGEST = 160
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """The training samples of a run.
+
+    Attributes:
+        pixels: (N, C, H, W) uint8; None where they are no images, or not at hand.
+        labels: (N,) classes; None where none are known.
+        texts: one for each sample; None where none are given.
+        note: why there is neither a picture nor a text; empty where there is.
+    """
+
+    pixels: NDArray[np.uint8] | None = None
+    labels: NDArray[np.int64] | None = None
+    texts: list[str] | None = None
+    note: str = ""
+
+
+def read_texts(path: Path) -> list[str]:
+    """One text a line, in the order of the training samples; long ones are cut."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"--texts must be a file in UTF-8; got {path} ({error})") from error
+    return [line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in lines]
+
+
+def samples_of(run: Run, texts: list[str] | None) -> Samples:
+    """The training samples that the settings of the run name; the note says why where they cannot be read."""
+    from batchcut.data import Images, load
+
+    settings = run.config.get("data", {})
+    root, most = settings.get("root", "none"), settings.get("train", "none")
+    try:
+        part = load(str(settings.get("name", "digits")), root=None if root == "none" else Path(root)).train
+    except (OSError, ValueError, ImportError) as error:
+        note = f"The samples could not be read, so only their numbers are shown: {error}"
+        return Samples(texts=texts, note="" if texts else note)
+    if not isinstance(part, Images):
+        note = "These samples are features without pictures; --texts FILE, with a line for each, shows what they are."
+        return Samples(texts=texts, note="" if texts else note)
+    count = None if most == "none" else int(most)
+    labels = None if part.labels is None else part.labels[:count]
+    return Samples(pixels=part.pixels[:count], labels=labels, texts=texts)

@@ -1,0 +1,54 @@
+"""What the state of a sampler must hold to fit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.selection import Selector
+
+from ._planner import Made, Planner
+
+FORMAT = 1
+"""Of a state; to be counted up when the same settings begin to give other batches."""
+
+
+def check_identity(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Refuses the state of a sampler with other settings."""
+    if not isinstance(state, Mapping):
+        raise wrong_type("state", "be of a PlannedBatchSampler", state)
+    missing = {"epoch", "position", "over", "made_in", "batches"} - set(state)
+    if missing:
+        raise invalid("state", "be of a PlannedBatchSampler", f"no {', '.join(sorted(missing))}")
+    for name, value in identity.items():
+        if state.get(name) != value:
+            raise invalid("state", f"be of a sampler with {name} = {value!r}", repr(state.get(name)))
+
+
+def made_of(state: Mapping[str, Any], planner: Planner) -> Made | None:
+    """The batches of the epoch that a state is from, if they were made."""
+    if state["made_in"] is None:
+        return None
+    epoch = check_integer("state['made_in']", state["made_in"], at_least=0)
+    if state["batches"] is None:
+        return Made(epoch, planner.shuffled(epoch), planned=False)
+    shape = (planner.count(planned=True), planner.batch_size)
+    if len(state["batches"]) != 4 * shape[0] * shape[1]:
+        rule = f"hold {4 * shape[0] * shape[1]} bytes, for {shape[0]} batches of {shape[1]}"
+        raise invalid("state['batches']", rule, len(state["batches"]))
+    batches = Made.unpacked(state["batches"], shape[1])
+    count = len(planner.bank)
+    if batches.max() >= count or batches.min() < -1:
+        raise invalid("state['batches']", f"hold indices below {count}", int(batches.max()))
+    held = batches[batches >= 0]
+    if planner.covers(planned=True) and len(np.unique(held)) < len(held):
+        raise invalid("state['batches']", "hold each sample once", "repeats")
+    return Made(epoch, batches, planned=True)
+
+
+def name_of(selector: Selector) -> str:
+    """What a selector is known by: its record if it has one, else its name, since an address changes with each run."""
+    if type(selector).__repr__ is object.__repr__ or hasattr(selector, "__qualname__"):
+        return str(getattr(selector, "__qualname__", type(selector).__qualname__))
+    return repr(selector)

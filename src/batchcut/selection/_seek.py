@@ -1,0 +1,101 @@
+"""The search among hundreds of batches: estimates of all sums of weights, and exact ones where a swap may gain."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from ._inputs import Floats, Ints, Pairs
+from ._parallel import Workers
+from ._refine import LEAST_GAIN, kinship
+from ._score import Weighting
+from ._search import Pool, move_estimates, sweep, weigh_own
+
+_QUARTERS = 4
+_PAIRINGS = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
+_OPTIMISM = np.float32(1.3)  # what has not been weighed may be better than it seems
+_GROWTH = np.float32(1.05)  # and what was weighed a while ago may be better now
+
+
+def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, *, sweeps: int, crew: Workers) -> Ints:
+    """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
+
+    W(i, b), the weight of sample i with batch b, is estimated as W(i, a) exp(ρ (c_b − c_a)·(u_i + v_i)) from the
+    exact W(i, a) with its own batch a. The c are unit vectors along the centres of batches, ρ half their mean length
+    over τ, twice what the exponent of a weight would be if all of a batch stood at its centre. Weighing replaces an
+    estimate; between sweeps, all move with the centres.
+
+    A sweep takes the quarters of the pool in pairs, two pairs at a time, so that two threads can work side by side.
+    """
+    pool = _open(pairs, batches, codes, weighting)
+    edges = [len(batches) * part // _QUARTERS for part in range(_QUARTERS + 1)]
+    quarters = [np.arange(start, stop) for start, stop in pairwise(edges)]
+    spans = [(start, stop) for start, stop in pairwise(edges) if start < stop]
+    crew.map(lambda span: weigh_own(pool, weighting.log_negatives, weighting.guard, *span), spans)
+    centres, rate = _centres(pool)
+    crew.map(partial(_estimate, pool, centres, rate), spans)
+    search = partial(_search, pool, weighting)
+    for done in range(sweeps):
+        if done:
+            centres, rate = _centres(pool)
+            crew.map(partial(_move, pool, centres, rate), spans)
+        for pairing in _PAIRINGS:
+            crew.map(search, [np.concatenate([quarters[k] for k in both]) for both in pairing])
+    return pool.samples.reshape(batches.shape)
+
+
+def _open(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting) -> Pool:
+    samples, sizes = batches.ravel().copy(), (batches >= 0).sum(axis=1)
+    rows = np.empty((len(samples), 2, pairs.dim), np.float32)
+    root = np.sqrt(weighting.scale)
+    for side, source in enumerate((pairs.u, pairs.v)):
+        np.multiply(source[samples], root, out=rows[:, side])
+    rows[samples < 0] = 0
+    place = np.repeat(np.arange(len(batches), dtype=np.int32), sizes)
+    kin = np.full(len(samples), -1, np.int32)
+    kin[samples >= 0], held = kinship(codes, samples[samples >= 0], place, len(batches))
+    return Pool(
+        samples=samples,
+        rows=rows,
+        positive=np.einsum("ij,ij->i", rows[:, 0], rows[:, 1]),
+        own=np.zeros(len(samples), np.float32),
+        estimate=np.empty((len(samples), len(batches)), np.float32),
+        near=np.empty((len(samples), len(batches)), np.float32),
+        sizes=sizes,
+        kin=kin,
+        held=held,
+    )
+
+
+def _centres(pool: Pool) -> tuple[Floats, np.float32]:
+    """The unit vectors (m, d) along the centres of the batches, and half their mean length: both over √τ."""
+    total = pool.rows.reshape(len(pool.sizes), -1, pool.rows.shape[2]).sum(axis=1)
+    lengths = np.maximum(np.linalg.norm(total, axis=1), np.float32(1e-12))
+    return total / lengths[:, None], np.float32((lengths / pool.sizes).mean() / 2)
+
+
+def _estimate(pool: Pool, centres: Floats, rate: np.float32, span: tuple[int, int]) -> None:
+    """First estimates for the batches of a span. A sample's own centre is that of the others in its batch."""
+    here, x, near = _nearness(pool, centres, span)
+    width = len(pool.samples) // len(pool.sizes)
+    others = np.repeat(x.reshape(-1, width, x.shape[1]).sum(axis=1), width, axis=0) - x
+    lengths = np.maximum(np.linalg.norm(others, axis=1), np.float32(1e-12))
+    pool.near[here] = (np.einsum("ij,ij->i", x, others) / lengths)[:, None]
+    pool.estimate[here] = pool.own[here, None]
+    move_estimates(pool.estimate[here], pool.near[here], near, rate, _OPTIMISM)
+
+
+def _move(pool: Pool, centres: Floats, rate: np.float32, span: tuple[int, int]) -> None:
+    here, _, near = _nearness(pool, centres, span)
+    move_estimates(pool.estimate[here], pool.near[here], near, rate, _GROWTH)
+
+
+def _nearness(pool: Pool, centres: Floats, span: tuple[int, int]) -> tuple[slice, Floats, Floats]:
+    width = len(pool.samples) // len(pool.sizes)
+    here = slice(span[0] * width, span[1] * width)
+    x = pool.rows[here, 0] + pool.rows[here, 1]
+    return here, x, np.asarray(x @ centres.T, np.float32)
+
+
+def _search(pool: Pool, weighting: Weighting, chosen: Ints) -> float:
+    return float(sweep(pool, chosen, weighting.log_negatives, weighting.guard, LEAST_GAIN))

@@ -1,0 +1,87 @@
+"""The demo, at a size for tests: it trains, compares, reports, and goes on after an interrupt."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.report._chromium import PROGRAM, chromium
+
+from batchcut.cli import main
+from batchcut.demo import METHODS, Outcome, demo_config, run_demo
+from batchcut.training import to_toml
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "out"
+
+
+@pytest.fixture(scope="module")
+def outcome(folder: Path) -> Outcome:
+    """One seed, stopped by an interrupt as soon as a run has begun, and taken to its end."""
+    command = [sys.executable, "-m", "batchcut", "demo", "--quick", "--seeds", "1", "--out", str(folder)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("*/config.toml")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all processes of the group get it
+    printed, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command goes on" in error
+    assert "Traceback" not in error
+    assert printed == ""
+    return run_demo(folder, seeds=1, quick=True)
+
+
+def test_all_methods_are_compared_at_equal_steps(outcome: Outcome) -> None:
+    assert [row.method for row in outcome.rows] == list(METHODS)
+    assert {row.steps for row in outcome.rows} == {36}
+    assert outcome.rows[0].planning < 0.5
+    assert all(0 <= row.top1 <= 1 and row.mean_loss > 0 for row in outcome.rows)
+
+
+def test_settings_differ_in_the_selector_alone() -> None:
+    texts = [to_toml(demo_config(method, seed=0)).partition("[selection.selector]") for method in METHODS]
+    assert len({before for before, _, _ in texts}) == 1
+    assert len({after.partition("\n[")[2] for _, _, after in texts}) == 1
+
+
+def test_the_command_prints_a_table_and_the_path_last(
+    outcome: Outcome, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(*more: str) -> str:
+        with pytest.raises(SystemExit, match="0"):
+            main(["demo", "--quick", "--seeds", "1", "--out", str(folder), *more])
+        return capsys.readouterr().out
+
+    lines = printed().splitlines()
+    assert lines[-1] == str(outcome.report)
+    for row in outcome.rows:
+        assert any(row.method in line and f"{row.mean_loss:.3f}" in line for line in lines)
+    rows = [row.as_dict() for row in outcome.rows]
+    assert json.loads(printed("--json")) == {"methods": rows, "report": str(outcome.report)}
+    assert printed("--quiet") == ""
+
+
+def test_a_folder_with_other_runs_is_refused(outcome: Outcome, folder: Path) -> None:
+    with pytest.raises(ValueError, match="holds a run with other settings; remove it, or choose another folder"):
+        run_demo(folder, seeds=1)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here (Debian: apt install chromium)")
+def test_its_report_opens_in_a_browser(outcome: Outcome) -> None:
+    with chromium() as page:
+        page.open(outcome.report)
+        assert page.run("document.querySelectorAll('#plan option').length") == 6
+        assert page.run("document.querySelectorAll('#members button').length") == 16
+        assert page.run("document.querySelectorAll('section').length") == 7
+        assert page.errors == []
+        assert page.requests == [outcome.report.resolve().as_uri()]
+    assert outcome.report.stat().st_size < 5_000_000

@@ -1,0 +1,104 @@
+"""Seeds belong together; what is compared is computed again here, slowly."""
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.report._folders import write_lines, write_run
+
+from batchcut.report import compare, read_run
+
+
+def runs_in(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob("*/config.toml"))
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group(runs: Path) -> None:
+    comparison = compare([read_run(path) for path in runs_in(runs)])
+    assert [(group.label, len(group.runs)) for group in comparison.groups] == [("Shuffle", 2), ("Cut", 2)]
+    shuffled, cut = comparison.groups
+    assert comparison.baseline is shuffled
+    assert cut.finals == pytest.approx([0.65, 0.66])
+    assert cut.top1 == pytest.approx(0.655)
+    assert cut.spread == pytest.approx(statistics.stdev([0.65, 0.66]))
+    assert cut.seconds("planning") == pytest.approx(1.5)
+    losses = [x for run in cut.runs for event in run.events("losses") for x in event["losses"]]
+    assert cut.mean_loss == pytest.approx(statistics.fmean(losses))
+
+
+def test_curves_are_means_with_the_lowest_and_highest_seed(runs: Path) -> None:
+    cut = compare([read_run(path) for path in runs_in(runs)]).groups[1]
+    curve = cut.accuracy()
+    np.testing.assert_array_equal(curve.steps, [12, 24, 36])
+    np.testing.assert_allclose(curve.mean, [0.255, 0.455, 0.655])
+    np.testing.assert_allclose(curve.low, [0.25, 0.45, 0.65])
+    np.testing.assert_allclose(curve.high, [0.26, 0.46, 0.66])
+    loss = cut.loss()
+    assert loss.steps[-1] == 36
+    assert loss.mean.mean() == pytest.approx(cut.mean_loss)
+
+
+def test_steps_to_the_shuffled_result_count_only_where_it_stays(tmp_path: Path) -> None:
+    write_run(tmp_path / "shuffle", method="shuffle")
+    folder = write_run(tmp_path / "cut")
+    for scores, wanted in (
+        ([0.7, 0.5, 0.65], 36),
+        ([0.7, 0.65, 0.6], 12),
+        ([0.1, 0.65, 0.7], 24),
+        ([0.7, 0.7, 0.5], None),
+    ):
+        events = [{"event": "evaluation", "step": 12 * (at + 1), "top1": s} for at, s in enumerate(scores)]
+        write_lines(folder / "metrics.jsonl", events)
+        comparison = compare([read_run(tmp_path / name) for name in ("shuffle", "cut")])
+        assert comparison.steps_to_baseline(comparison.groups[1]) == wanted
+
+
+def test_without_shuffled_runs_there_is_nothing_to_reach(tmp_path: Path) -> None:
+    comparison = compare([read_run(write_run(tmp_path / "cut"))])
+    assert comparison.baseline is None
+    assert comparison.steps_to_baseline(comparison.groups[0]) is None
+    assert math.isnan(comparison.groups[0].spread)
+
+
+def test_groups_of_one_method_are_labelled_by_what_differs(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", settings="note = 'short'")
+    write_run(tmp_path / "b", settings="note = 'long'")
+    write_run(tmp_path / "c", method="shuffle", settings="note = 'long'")
+    comparison = compare([read_run(tmp_path / name) for name in "abc"])
+    assert [group.label for group in comparison.groups] == ["Shuffle", "Cut, note long", "Cut, note short"]
+
+
+def test_runs_without_scores_have_no_numbers(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("seed = 3\n")
+    (group,) = compare([read_run(tmp_path)]).groups
+    assert math.isnan(group.top1)
+    assert math.isnan(group.mean_loss)
+    assert len(group.accuracy().steps) == 0
+
+
+def test_hardness_is_the_ratio_on_the_same_embeddings(runs: Path) -> None:
+    cut = compare([read_run(path) for path in runs_in(runs)]).groups[1]
+    lines = [json.loads(line) for run in cut.runs for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    ratios = [line["mean_loss"] / line["shuffled_loss"] for line in lines if line["event"] == "plan"]
+    assert cut.hardness == pytest.approx(statistics.fmean(ratios))
+    assert cut.hardness > 1
+
+
+def test_only_finished_runs_are_compared(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", seed=0)
+    (write_run(tmp_path / "b", seed=1, epochs=3, gain=-0.5) / "result.json").unlink()
+    (group,) = compare([read_run(tmp_path / name) for name in "ab"]).groups
+    assert group.finals == pytest.approx([0.6])
+    assert len(group.runs) == 2
+
+
+def test_curves_of_a_run_and_of_its_beginning_have_common_steps(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", seed=0, epochs=9)
+    folder = write_run(tmp_path / "b", seed=1, epochs=9)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    (group,) = compare([read_run(tmp_path / name) for name in "ab"]).groups
+    assert len(group.loss().steps) > 10

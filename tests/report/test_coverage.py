@@ -1,0 +1,42 @@
+"""Uses and pairs of one class, counted again one by one."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.report._folders import SAMPLES, write_run
+
+from batchcut.report import compare, read_run
+from batchcut.report._coverage import chance_of_same_class, coverages
+from batchcut.report._explorer import shown_plans
+from batchcut.report._samples import Samples
+
+
+def test_counts_against_the_slow_way(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "cut"))
+    labels = np.random.default_rng(1).integers(0, 4, SAMPLES)
+    comparison = compare([run])
+    (found,) = coverages(comparison, Samples(labels=labels), shown_plans(comparison))
+    same, pairs = [], 0
+    for plan in run.plans():
+        alike = [labels[a] == labels[b] for batch in plan for a, b in combinations(batch.tolist(), 2)]
+        same.append(np.mean(alike))
+        pairs += len(alike)
+    np.testing.assert_allclose(found.by_epoch[1], same)
+    np.testing.assert_array_equal(found.by_epoch[0], [2, 3])
+    assert (found.plans, found.coverage, found.unused, found.fewest, found.most) == (2, 1.0, 0.0, 2, 2)
+    assert found.same_class == pytest.approx(np.mean(same))
+    assert 0 <= found.suspected["easiest"] < found.suspected["hardest"] <= 1
+
+
+def test_chance_is_the_share_of_all_pairs() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 2])
+    slow = np.mean([a == b for a, b in combinations(labels.tolist(), 2)])
+    assert chance_of_same_class(labels) == pytest.approx(slow)
+    assert np.isnan(chance_of_same_class(None))
+
+
+def test_shuffled_runs_have_no_plans(tmp_path: Path) -> None:
+    comparison = compare([read_run(write_run(tmp_path / "shuffle", method="shuffle"))])
+    assert coverages(comparison, Samples(), []) == []

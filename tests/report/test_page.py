@@ -1,0 +1,97 @@
+"""The page: complete, self-contained, and safe against what it is given."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.report._folders import SAMPLES, write_run
+
+from batchcut.report import write_report
+
+
+@pytest.fixture(scope="module")
+def page(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = write_report([runs], tmp_path_factory.mktemp("page") / "new" / "report.html", title="A <title>")
+    return path.read_text(encoding="utf-8")
+
+
+def test_all_sections_are_there(page: str) -> None:
+    for name in ("comparison", "time", "losses", "geometry", "explorer", "negatives", "settings"):
+        assert f'<section id="{name}"' in page
+        assert f'href="#{name}"' in page
+
+
+def test_the_finding_is_what_the_runs_say(page: str) -> None:
+    assert "Cut ends 5.0 points above shuffled batches (65.5 % against 60.5 %)" in page
+    assert "65.5 %</strong> ± 0.71" in page
+
+
+def test_settings_and_the_command_are_there(page: str) -> None:
+    assert "batchcut train</pre>" in page
+    assert page.count("[selection.selector]") == 4
+
+
+def test_text_is_escaped(page: str) -> None:
+    assert "<title>A &lt;title&gt;</title>" in page
+
+
+def test_no_address_leaves_the_page(page: str) -> None:
+    words = re.sub(r'data:image/[^")]+|id="data">.*?</script>', "", page, flags=re.DOTALL)  # Base64 may look like one
+    assert not re.findall(r"(?:https?:)?//[a-z]", words)
+    assert re.findall(r'(?:src|href)="(?!data:|#)', page) == []
+
+
+def test_where_shuffled_batches_win_the_page_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", method="shuffle")
+    write_run(tmp_path / "runs" / "b", gain=-0.1)
+    page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Shuffled batches came out ahead" in page
+    assert "never" in page
+
+
+def test_a_lead_within_the_spread_is_called_that(tmp_path: Path) -> None:
+    for seed in (0, 1, 2):
+        write_run(tmp_path / "runs" / f"s{seed}", method="shuffle", seed=seed)
+        write_run(tmp_path / "runs" / f"c{seed}", gain=0.005, seed=seed)
+    page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "that is no more than seeds differ by." in page
+
+
+def test_texts_are_shown_and_cannot_end_the_script(tmp_path: Path) -> None:
+    write_run(tmp_path / "cut")
+    lines = [f"text {number} </script><b>" for number in range(SAMPLES)] + ["x" * 500]
+    (tmp_path / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
+    path = write_report([tmp_path / "cut"], tmp_path / "report.html", texts=tmp_path / "texts.txt")
+    page = path.read_text(encoding="utf-8")
+    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    assert json.loads(found.group(1))["texts"][3] == "text 3 </script><b>"
+
+
+@pytest.mark.parametrize("method", ["shuffle", "cut"])
+def test_one_run_alone(tmp_path: Path, method: str) -> None:
+    write_run(tmp_path / "run", method=method)
+    page = write_report([tmp_path / "run"], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert ("There are no batches to show" in page) == (method == "shuffle")
+
+
+def test_a_run_that_has_just_begun_and_one_whose_data_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "config.toml").write_text("seed = 3\n[data]\nname = 'pairs:gone.npz'\n")
+    page = write_report([tmp_path / "begun"], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "No run is finished yet." in page
+    assert "Not finished: begun" in page
+
+
+def test_a_page_that_is_too_large_is_refused(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchcut.report._page._MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"a report must stay under 5 MB; got .* from 4 runs: name fewer"):
+        write_report([runs], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_texts_that_are_not_text(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="--texts must be a file in UTF-8"):
+        write_report([runs], tmp_path / "report.html", texts=tmp_path / "texts")
