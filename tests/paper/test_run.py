@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.paper._items import Counter, item
 
 from batchcut.paper import Settings, choose, run_items
+from batchcut.paper._item import Data, Progress
 from batchcut.paper._store import PICTURES, RESULT, VERDICT, load
 
 QUICK = Settings(scale="quick")
@@ -141,6 +143,22 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ValueError, match=r"out must be a folder that can be written to; got .*No space left"):
         list(run_items([item(run)], QUICK, out=tmp_path))
     assert run.calls == 0
+
+
+def test_small_pieces_are_worked_on_by_one_thread(tmp_path: Path) -> None:
+    torch.set_num_threads(2)
+    threads = []
+
+    class Asking(Counter):
+        def __call__(self, settings: Settings, progress: Progress) -> Data:
+            threads.append(torch.get_num_threads())
+            return super().__call__(settings, progress)
+
+    for place, (small, scale) in enumerate([(True, "full"), (False, "quick"), (False, "full")]):
+        settings = Settings(scale=scale)  # type: ignore[arg-type]
+        list(run_items([item(Asking(), small=small)], settings, out=tmp_path / str(place)))
+    assert threads == [1, 1, 2]
+    assert torch.get_num_threads() == 2
 
 
 def test_progress_goes_from_0_to_1(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def _item(label: str, title: str, models: tuple[str, ...], minutes: tuple[float,
         caption=caption,
         tables=tables,
         needs_images=True,
+        small=False,
     )
 
 

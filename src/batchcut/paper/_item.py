@@ -123,6 +123,7 @@ class Item:
         tables: what the page shows as tables.
         revision: raised when `run` computes something else than before, so that stored results are not used again.
         needs_images: whether the result depends on `Settings.cifar`.
+        small: whether the work consists of pieces so small that threads cost more than they bring.
     """
 
     label: str
@@ -136,6 +137,7 @@ class Item:
     tables: Callable[[Data], tuple[Table, ...]] = field(default=_no_tables)
     revision: int = 1
     needs_images: bool = False
+    small: bool = True
 
     @property
     def folder(self) -> str:

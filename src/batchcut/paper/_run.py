@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchcut._errors import invalid
+from batchcut.theory._threads import one_thread
 
 from ._item import Data, Item, Settings, Verdict
 from ._store import Stored, identity, is_current, load, open_folder, save
@@ -83,7 +85,8 @@ def _compute(item: Item, settings: Settings, folder: Path, report: Report) -> St
     from ._style import pictures
 
     started = time.perf_counter()
-    data = item.run(replace(settings, work=folder / RUNS), lambda share: report(item, share))
+    with one_thread() if item.small or settings.quick else nullcontext():
+        data = item.run(replace(settings, work=folder / RUNS), lambda share: report(item, share))
     # What is judged and drawn is what the file will hold, so that a stored result gives the same.
     data = json.loads(json.dumps(data, allow_nan=False))
     stored = Stored(identity=identity(item, settings), seconds=time.perf_counter() - started, data=data)

@@ -4,13 +4,14 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from batchcut._errors import invalid
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
+from batchcut.theory._threads import one_thread
 
 from ._item import Progress, Settings
 
@@ -140,10 +141,11 @@ def trained(config: "Config", work: Path, progress: Progress) -> Path:
     digest = hashlib.sha256(f"{__version__}\n{to_toml(config)}".encode()).hexdigest()[:16]
     folder = work / digest
     if not (folder / "result.json").is_file():
-        if (folder / "config.toml").is_file():
-            resume(folder, observe=observe)
-        else:
-            train(config, folder, observe=observe)
+        with one_thread() if config.data.name == "digits" else nullcontext():
+            if (folder / "config.toml").is_file():
+                resume(folder, observe=observe)
+            else:
+                train(config, folder, observe=observe)
     progress(1.0)
     return folder
 

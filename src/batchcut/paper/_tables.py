@@ -261,6 +261,7 @@ def _item(label: str, title: str, run: Any, minutes: tuple[float, float]) -> Ite
         caption=caption,
         tables=tables,
         needs_images=True,
+        small=False,
     )
 
 
