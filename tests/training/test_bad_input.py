@@ -93,7 +93,7 @@ def test_too_large_a_batch_is_refused(pairs: Path, tmp_path: Path) -> None:
 
 
 def test_an_encoder_for_images_takes_no_features(pairs: Path, tmp_path: Path) -> None:
-    done = batchcut("train", "--data", f"pairs:{pairs}", "-o", str(tmp_path / "run"))
+    done = batchcut("train", "--recipe", "digits", "--data", f"pairs:{pairs}", "-o", str(tmp_path / "run"))
     assert done.returncode == 2
     assert "batchcut: model.encoder must be one of 'mlp' or 'linear' for features; got 'small-resnet'" in done.stderr
     assert "Traceback" not in done.stderr

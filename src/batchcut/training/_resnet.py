@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -56,7 +55,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features (n, features) of images x: (n, 3, h, w)."""
-        x = self.maxpool(F.relu(self.bn1(self.conv1(x.contiguous(memory_format=torch.channels_last))), inplace=True))
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x)), inplace=True))
         for stage in range(self.stages):
             x = self.get_submodule(f"layer{stage + 1}")(x)
         return x.mean(dim=(2, 3))
@@ -78,4 +77,3 @@ def _initialise(network: ResNet, *, zero_init: bool) -> None:
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
         elif zero_init and isinstance(part, BasicBlock):
             nn.init.zeros_(part.bn2.weight)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
