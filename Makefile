@@ -24,7 +24,7 @@ $(BENCH): $(STAMP)
 	$(PIP) --editable '.[dev,integrations,report,train,docs,bench]'
 	@touch $@
 
-demo: $(STAMP) ## Train with four ways to choose batches; a table and a report (about two minutes)
+demo: $(STAMP) ## Train with four ways to choose batches; a table and a report (a few minutes)
 	$(BIN)/batchcut demo
 
 test: $(STAMP) ## Run the tests (under ten minutes on two cores)

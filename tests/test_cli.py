@@ -118,6 +118,9 @@ def test_every_verb_has_help_with_examples_that_it_understands(name: str, capsys
         assert meaning in printed
         assert command.split()[:2] == ["batchcut", name]
         assert isinstance(parsed(command.split()[1:]), VERBS[name])
+    if name == "paper":  # its options are those of its own verbs
+        assert run(name, "run", "--help") == 0
+        printed = capsys.readouterr().out
     for word in ("--json", "--quiet", "default:"):
         assert word in printed
 

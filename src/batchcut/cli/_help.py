@@ -18,7 +18,7 @@ _AFTER = """
   batchcut --tyro-print-completion bash        a script that completes verbs and options; also zsh
 
 Exit codes: 0 done, 1 a check or the work itself failed, 2 wrong use, 130 interrupted.
-New here? `batchcut demo` shows in two minutes what all of this does.
+New here? `batchcut demo` shows in a few minutes what all of this does.
 """
 
 
