@@ -14,7 +14,16 @@ TOP1 = {
 
 def made_up(task: str = "clean") -> Any:
     """Data in the paper's order."""
-    size = {"data": "digits", "title": "digits", "train": 64, "test": 16, "epochs": 2, "width": 4, "seeds": 2}
+    size = {
+        "data": "digits",
+        "title": "digits",
+        "train": 64,
+        "test": 16,
+        "epochs": 2,
+        "width": 4,
+        "smallest_crop": 0.4,
+        "seeds": 2,
+    }
     start = {
         "recipe": "paper-x",
         "command": "batchcut train --recipe paper-x",

@@ -38,6 +38,7 @@ class Size:
         test: how many are looked up.
         epochs: how many passes.
         width: of the small ResNet.
+        smallest_crop: the least share of an image that a view keeps.
         seeds: how many runs of each kind.
     """
 
@@ -48,6 +49,7 @@ class Size:
     test: int
     epochs: int
     width: int
+    smallest_crop: float
     seeds: int
 
     def as_data(self) -> dict[str, Any]:
@@ -66,6 +68,7 @@ def sizes(settings: Settings) -> list[Size]:
         test=120 if quick else 360,
         epochs=2 if quick else 12,
         width=8 if quick else 16,
+        smallest_crop=0.4,  # of 8 × 8 pixels; less leaves too little to know an image by
         seeds=2 if quick else 3,
     )
     if settings.cifar is None:
@@ -80,6 +83,7 @@ def sizes(settings: Settings) -> list[Size]:
         test=120 if quick else 1000,
         epochs=2 if quick else 6,
         width=8 if quick else 16,
+        smallest_crop=0.08,
         seeds=2 if quick else 3,
     )
     return [cifar, digits]
@@ -107,6 +111,7 @@ def config_of(size: Size, method: str, objective: Objective, seed: int) -> "Conf
         data=training.DataSettings(
             name=size.data, root=None if size.root is None else str(size.root), train=size.train, test=size.test
         ),
+        views=training.ViewSettings(smallest_crop=size.smallest_crop),
         model=training.ModelSettings(encoder="small-resnet", width=size.width),
         objective=training.ObjectiveSettings(loss=objective, temperature=TEMPERATURE),
         selection=training.SelectionSettings(

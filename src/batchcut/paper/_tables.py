@@ -195,7 +195,7 @@ def caption(data: Data) -> str:
     """How the data were made."""
     sizes_of = "; ".join(
         f"{size['title']}: {size['train']:,} images, {size['epochs']} epochs, small ResNet of width {size['width']}, "
-        f"{size['test']:,} test images, {size['seeds']} seeds"
+        f"crops of {size['smallest_crop']:.0%} and more, {size['test']:,} test images, {size['seeds']} seeds"
         for size in (found["size"] for found in data["sets"])
     )
     task = (
