@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._console import console
+from ._console import console, share_progress
 from ._exit import DONE
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class Evaluate:
         check_integer("--severity", self.severity, at_least=1, at_most=5)
         if self.output is not None and not self.output.absolute().parent.is_dir():
             raise invalid("--output", "lie in a folder that is there", self.output)
-        with _progress(hidden=self.quiet or self.json) as progress:
+        with share_progress(hidden=self.quiet or self.json) as progress:
             scores = self._scores(progress)
         text = json.dumps(scores, indent=2)
         if self.output is not None:
@@ -242,8 +241,3 @@ def _transfer(progress: Progress) -> Callable[[str, int, int], None]:
         reporters[name](done / total)
 
     return report
-
-
-def _progress(*, hidden: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._console import console
+from ._console import console, share_progress
 from ._exit import DONE
 
 if TYPE_CHECKING:
@@ -116,7 +114,7 @@ class Select:
             "groups": None if self.groups is None else read_groups(self.groups),
             "leftover": self.leftover,
         }
-        with _progress(hidden=self.quiet or self.json) as progress:
+        with share_progress(hidden=self.quiet or self.json) as progress:
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
@@ -227,14 +225,3 @@ def _check_target(path: Path) -> None:
 
 def _gain(plan: "BatchPlan", shuffled: "BatchPlan") -> float:
     return plan.mean_loss / shuffled.mean_loss if shuffled.mean_loss > 0 else 1.0
-
-
-def _progress(*, hidden: bool) -> Progress:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)

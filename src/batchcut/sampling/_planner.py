@@ -1,7 +1,7 @@
 """The batches of an epoch, for all processes: shuffled, or planned from a bank."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -183,15 +183,15 @@ class Planner:
         failure: BaseException | None = None
         if self.sharding.rank == 0:
             try:
-                outcome = [record_of(self._planned(epoch))]
+                outcome = [self._planned(epoch)]
             except BaseException as error:
                 failure, outcome = error, [f"{type(error).__name__}: {error}"]
         dist.broadcast_object_list(outcome, src=0)
         if failure is not None:
             raise failure
-        if isinstance(outcome[0], str):
+        if not isinstance(outcome[0], BatchPlan):
             raise RuntimeError(f"the first process could not plan: {outcome[0]}")
-        return BatchPlan(**outcome[0])
+        return outcome[0]
 
 
 def order_of(batches: Indices, random: np.random.Generator | None, *, groups: Indices | None) -> Indices:
@@ -204,11 +204,6 @@ def order_of(batches: Indices, random: np.random.Generator | None, *, groups: In
         apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
         order = np.append(np.delete(order, apart), order[apart])
     return np.append(order, np.arange(full, len(batches)))
-
-
-def record_of(plan: BatchPlan) -> Mapping[str, Any]:
-    """The fields of a plan, as they can be sent: `BatchPlan(**record)` is the same plan."""
-    return {f.name: getattr(plan, f.name) for f in fields(plan)} | {"settings": dict(plan.settings)}
 
 
 def _samples_at(used: Indices, places: Indices) -> Indices:

@@ -14,7 +14,7 @@ from batchcut.selection import BatchPlan, Cut, Selector, group_codes
 from ._bank import EmbeddingBank
 from ._frameworks import check_dealer, not_made_anew
 from ._pass import Pass
-from ._planner import Made, Planner, order_of, record_of
+from ._planner import Made, Planner, order_of
 from ._sampler_state import FORMAT, check_identity, made_of, name_of
 from ._sharding import Batch, Sharding
 
@@ -287,11 +287,4 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """Without the pass under way: an iterator cannot be sent, but its place can."""
         place = self._start if self._pass is None else self._pass.position
         over = self._over if self._pass is None else self._pass.over
-        plan = None if self.plan is None else record_of(self.plan)
-        made = self._made and Made(self._made.epoch, self._made.batches, self._made.planned)
-        return vars(self) | {"_pass": None, "_start": place, "_over": over, "plan": plan, "_made": made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        if state["plan"] is not None:
-            self.plan = BatchPlan(**state["plan"])
+        return vars(self) | {"_pass": None, "_start": place, "_over": over}

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._files import write_whole
 
 from ._epoch import Leftover, check_leftover
 from ._inputs import Doubles, Ints
@@ -148,16 +148,8 @@ class BatchPlan:
         facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
         facts["settings"] = dict(self.settings)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, format=np.array(_FORMAT), facts=np.array(json.dumps(facts)), **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        content = {"format": np.array(_FORMAT), "facts": np.array(json.dumps(facts))} | arrays
+        write_whole(target, lambda file: np.savez(file, **content))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
