@@ -1,43 +1,81 @@
-"""Shuffle, Spectral and Cut at equal steps: retrieval, steps until Shuffle's final accuracy, and the time it adds.
+"""Ways to choose batches, at equal steps: retrieval, steps until Shuffle's final accuracy, and the time they add.
 
 `training.py --cifar ROOT` trains on images (ROOT holds `cifar-100-python`), `--pairs FILE` on pairs of features. Prints
-a table with the mean and the spread over seeds, and stores all of it as JSON.
+a table with the mean and the spread over seeds. `--methods all` is the sweep over hardness and margin. With `--output`,
+all figures are stored as JSON after each run, and runs that are there already are not made again.
 """
 
 import argparse
+import hashlib
 import json
+import multiprocessing
+import os
 import statistics
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from batchcut.training import Config, config_of, recipe, train, with_overrides
+from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
 
+SELECTOR = "selection.selector."
 METHODS: dict[str, dict[str, str]] = {
-    "Shuffle": {"selection.selector.method": "shuffle"},
-    "Spectral": {
-        "selection.selector.method": "spectral",
-        "selection.selector.pool": "40",
-        "selection.selector.partial_pool": "true",
-    },
-    "Cut": {"selection.selector.method": "cut"},
+    "Shuffle": {"method": "shuffle"},
+    "Spectral": {"method": "spectral", "pool": "40", "partial_pool": "true"},
+    "Cut": {"method": "cut"},
+    "Cut, no margin": {"method": "cut", "margin": "none"},
+    "Cut, margin 0": {"method": "cut", "margin": "0.0"},
+    "Cut, margin 0.1": {"method": "cut", "margin": "0.1"},
+    "Cut, pool of 40": {"method": "cut", "pool": "40", "partial_pool": "true"},
+    "Cut, pool of 40, no margin": {"method": "cut", "pool": "40", "partial_pool": "true", "margin": "none"},
+    "Cut, pool of 10": {"method": "cut", "pool": "10", "partial_pool": "true"},
+    "Cut, pool of 10, no margin": {"method": "cut", "pool": "10", "partial_pool": "true", "margin": "none"},
 }
+USUAL = ["Shuffle", "Spectral", "Cut"]
+
+Row = dict[str, Any]
 
 
 def main() -> None:
     """Runs every combination that was asked for."""
     options = _options()
-    rows = []
-    for data, objective in _sets(options):
-        for method in options.methods:
-            for seed in range(options.seeds):
-                rows.append(_measure(_config(options, data, objective, method, seed), data, objective, method))
-                print(_line(rows[-1]), flush=True)
-    summary = _summary(rows)
-    print(_table(summary))
-    if options.output is not None:
-        options.output.write_text(json.dumps({"runs": rows, "summary": summary}, indent=2) + "\n", encoding="utf-8")
+    asked = [
+        (_config(options, data, objective, method, seed), data, objective, method)
+        for data, objective in _sets(options)
+        for seed in range(options.seeds)
+        for method in options.methods
+    ]
+    rows = _stored(options.output)
+    known = {row["config"] for row in rows}
+    missing = [run for run in asked if _digest(run[0]) not in known]
+    threads = max(1, (os.cpu_count() or 1) // options.jobs)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_start, initargs=(threads,)) as pool:
+        for done in as_completed([pool.submit(_measure, *run, options.jobs) for run in missing]):
+            rows.append(done.result())
+            print(_line(rows[-1]), flush=True)
+            _store(options.output, rows)
+    _store(options.output, rows)
+    print(_table(_summary(rows)))
+
+
+def _start(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def _stored(path: Path | None) -> list[Row]:
+    if path is None or not path.exists():
+        return []
+    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))["runs"]
+    return rows
+
+
+def _store(path: Path | None, rows: list[Row]) -> None:
+    if path is not None:
+        path.write_text(json.dumps({"summary": _summary(rows), "runs": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -45,15 +83,19 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cifar", type=Path, help="folder that holds cifar-100-python")
     parser.add_argument("--pairs", type=Path, help="file of pairs of features")
     parser.add_argument("--objectives", nargs="+", default=["simclr", "sogclr"], help="for images")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--methods", nargs="+", default=USUAL, choices=[*METHODS, "all"])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side; the time added is not measured then")
     parser.add_argument("--epochs", type=int, help="instead of 10 for images and 6 for pairs")
     parser.add_argument("--train", type=int, help="use so many training samples")
+    parser.add_argument("--width", type=int, help="of the small ResNet, instead of 16")
     parser.add_argument("--evaluate-every", type=int, default=160, help="steps between two evaluations")
     parser.add_argument("--output", type=Path, help="JSON file for all figures")
     options = parser.parse_args()
     if options.cifar is None and options.pairs is None:
         parser.error("give --cifar ROOT, --pairs FILE or both")
+    if "all" in options.methods:
+        options.methods = list(METHODS)
     return options
 
 
@@ -64,7 +106,7 @@ def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 def _config(options: argparse.Namespace, data: str, objective: str, method: str, seed: int) -> Config:
     name = "cifar100-small" if data == "images" else "pairs"
-    settings = METHODS[method] | {
+    settings = {SELECTOR + name: value for name, value in METHODS[method].items()} | {
         "seed": str(seed),
         "objective.loss": objective,
         "evaluation.every_steps": str(options.evaluate_every),
@@ -77,17 +119,27 @@ def _config(options: argparse.Namespace, data: str, objective: str, method: str,
         settings["epochs"] = str(options.epochs)
     if options.train is not None:
         settings["data.train"] = str(options.train)
+    if options.width is not None and data == "images":
+        settings["model.width"] = str(options.width)
     return config_of(with_overrides(recipe(name), settings), source=f"recipe {name}")
 
 
-def _measure(config: Config, data: str, objective: str, method: str) -> dict[str, Any]:
+def _digest(config: Config) -> str:
+    """A name for the settings of a run, wherever its data lie."""
+    lines = [line for line in to_toml(config).splitlines() if not line.startswith(("root =", 'name = "pairs:'))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _measure(config: Config, data: str, objective: str, method: str, jobs: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         result = train(config, Path(folder) / "run")
         text = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8")
     events = [json.loads(line) for line in text.splitlines()]
     curve = [(event["step"], event["top1"]) for event in events if event["event"] == "evaluation"]
     return {
-        "data": data,
+        "config": _digest(config),
+        "jobs": jobs,
+        "data": data if config.model.width == 16 or data == "pairs" else f"{data}, width {config.model.width}",
         "objective": objective,
         "method": method,
         "seed": config.seed,
@@ -98,7 +150,7 @@ def _measure(config: Config, data: str, objective: str, method: str) -> dict[str
     }
 
 
-def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _summary(rows: Sequence[Row]) -> list[Row]:
     """Of each data set, objective and method: top-1, its spread, the share of steps that it needs, the time it adds."""
     summary = []
     for data, objective, method in dict.fromkeys((row["data"], row["objective"], row["method"]) for row in rows):
@@ -107,7 +159,9 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         shuffled = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
         pairs = [(row, shuffled[row["seed"]]) for row in runs if row["seed"] in shuffled]
         shares = [_share_of_steps(row, base) for row, base in pairs]
-        added = [_loop_seconds(row) / _loop_seconds(base) - 1 for row, base in pairs]
+        added = [
+            _loop_seconds(row) / _loop_seconds(base) - 1 for row, base in pairs if row["jobs"] == base["jobs"] == 1
+        ]
         reached = [share for share in shares if share is not None]
         scores = [row["top1"] for row in runs]
         summary.append(
@@ -126,23 +180,23 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return summary
 
 
-def _share_of_steps(row: dict[str, Any], base: dict[str, Any]) -> float | None:
+def _share_of_steps(row: Row, base: Row) -> float | None:
     """The share of its steps after which a run is as good as the shuffled one at its end; None if it never is."""
     return next((step / base["steps"] for step, top1 in row["curve"] if top1 >= base["top1"]), None)
 
 
-def _loop_seconds(row: dict[str, Any]) -> float:
+def _loop_seconds(row: Row) -> float:
     """Recording, planning and sampling count; evaluation and checkpoints do not."""
     return float(row["seconds"]["training"] + row["seconds"]["planning"])
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     name = f"{row['data']} {row['objective']} {row['method']} seed {row['seed']}"
     return f"{name}: top-1 {row['top1']:.2%}, {_loop_seconds(row):.1f} s ({row['seconds']['planning']:.1f} s planning)"
 
 
-def _table(summary: Sequence[dict[str, Any]]) -> str:
-    header = f"{'data':8}{'objective':11}{'method':10}{'top-1':>9}{'spread':>9}{'gain':>9}{'steps':>8}{'time':>9}"
+def _table(summary: Sequence[Row]) -> str:
+    header = f"{'data':18}{'objective':11}{'method':28}{'top-1':>9}{'spread':>9}{'gain':>9}{'steps':>8}{'time':>9}"
     lines = [header]
     for row in summary:
         numbers = (
@@ -150,7 +204,7 @@ def _table(summary: Sequence[dict[str, Any]]) -> str:
             f"{'-' if row['share_of_steps'] is None else format(row['share_of_steps'], '.2f'):>8}"
             f"{_percent(row['added_time']):>9}"
         )
-        lines.append(f"{row['data']:8}{row['objective']:11}{row['method']:10}{numbers}")
+        lines.append(f"{row['data']:18}{row['objective']:11}{row['method']:28}{numbers}")
     return "\n".join(lines)
 
 

@@ -48,6 +48,7 @@ METHODS: list[tuple[list[str], Selector]] = [
         Spectral(pool=6, partial_pool=True, temperature=0.2),
     ),
     (["--method", "ordered", "--k", "6", "--q", "2"], Ordered(k=6, q=2)),
+    (["--margin", "none"], Cut(margin=None)),
     (["--method", "shuffle"], Shuffle()),
 ]
 

@@ -51,15 +51,15 @@ def test_the_whole_set_never_weighs_less_either(make_pairs: MakePairs, monkeypat
     u, v = make_pairs(512, clusters=20)
     monkeypatch.setattr("batchcut.selection._cut._SMALL_SET", 4)
     random = bc.Shuffle()(u, v, batch_size=8)
-    assert bc.Cut()(u, v, batch_size=8).total_weight > 1.5 * random.total_weight
-    easy = bc.Cut()(u, v, batch_size=8).batches.T.reshape(-1, 8)  # one sample of each of eight batches
+    assert bc.Cut(margin=None)(u, v, batch_size=8).total_weight > 1.5 * random.total_weight
+    easy = bc.Cut(margin=None)(u, v, batch_size=8).batches.T.reshape(-1, 8)  # one sample of each of eight batches
     monkeypatch.setattr("batchcut.selection._cut.cut_whole", lambda *_: easy)
-    assert bc.Cut()(u, v, batch_size=8).total_weight > random.total_weight
+    assert bc.Cut(margin=None)(u, v, batch_size=8).total_weight > random.total_weight
 
 
 def test_pools_keep_their_samples(make_pairs: MakePairs) -> None:
     u, v = make_pairs(96, clusters=6)
-    plan, random = (s(u, v, batch_size=8, seed=2) for s in (bc.Cut(pool=4), bc.Shuffle()))
+    plan, random = (s(u, v, batch_size=8, seed=2) for s in (bc.Cut(margin=None, pool=4), bc.Shuffle()))
     for start in range(0, 12, 4):
         rows = slice(start, start + 4)
         assert sorted(plan.batches[rows].ravel()) == sorted(random.batches[rows].ravel())
@@ -68,7 +68,7 @@ def test_pools_keep_their_samples(make_pairs: MakePairs) -> None:
 
 def test_hardness_grows_with_the_pool(make_pairs: MakePairs) -> None:
     u, v = make_pairs(4096, 16, clusters=100)
-    losses = [bc.Cut(pool=pool)(u, v, batch_size=16).mean_loss for pool in (2, 8, 64, None)]
+    losses = [bc.Cut(margin=None, pool=pool)(u, v, batch_size=16).mean_loss for pool in (2, 8, 64, None)]
     assert losses == sorted(losses)
     assert losses[-1] > 1.5 * losses[0]
 
@@ -76,7 +76,7 @@ def test_hardness_grows_with_the_pool(make_pairs: MakePairs) -> None:
 def test_rounds_help(make_pairs: MakePairs) -> None:
     u, v = make_pairs(4096, 16, clusters=100)
     for pool in (None, 32):
-        weights = [bc.Cut(rounds=rounds, pool=pool)(u, v, batch_size=16).total_weight for rounds in (1, 6)]
+        weights = [bc.Cut(margin=None, rounds=rounds, pool=pool)(u, v, batch_size=16).total_weight for rounds in (1, 6)]
         assert weights[1] > weights[0]
 
 
@@ -95,7 +95,7 @@ def test_small_cases_are_solved_almost_always(make_pairs: MakePairs) -> None:
     for seed in range(20):
         u, v = make_pairs(12, 4, seed=seed)
         weights = bc.pair_weights(u, v, 3, 0.1)
-        good += bc.Cut()(u, v, batch_size=3).total_weight >= 0.99 * best_weight(weights, frozenset(range(12)))
+        good += bc.Cut(margin=None)(u, v, batch_size=3).total_weight >= 0.99 * best_weight(weights, frozenset(range(12)))
     assert good >= 19
 
 
@@ -117,7 +117,7 @@ def test_names_of_samples_do_not_matter(make_pairs: MakePairs) -> None:
 
 def test_margin_takes_the_weight_of_copies(make_pairs: MakePairs) -> None:
     u, v = make_pairs(64, 16, copies=8)
-    drawn = bc.Cut()(u, v, batch_size=8)
+    drawn = bc.Cut(margin=None)(u, v, batch_size=8)
     guarded = bc.Cut(margin=0.0)(u, v, batch_size=8)
     assert max((batch < 8).sum() for batch in drawn) == 8
     assert max((batch < 8).sum() for batch in guarded) < 8

@@ -62,8 +62,9 @@ class Select:
     pool: int | None = None
     """cut, spectral: how many random batches are chosen anew at a time; the whole set if left out."""
 
-    margin: float | None = None
-    """cut, spectral, shuffle: pairs whose similarity comes within it of a true pair's count no weight."""
+    margin: float | Literal["none"] | None = None
+    """cut, spectral, shuffle: pairs that come within it of being each other's positives count no weight. 0.05 for cut
+    and none for the others if left out."""
 
     rounds: int | None = None
     """cut: how often the search comes back to each batch; 3 if left out."""
@@ -135,6 +136,8 @@ class Select:
         for name, value in asked.items():
             if name not in known:
                 raise invalid(f"--{name}", f"be left alone with --method {self.method}", value)
+        if self.margin == "none":
+            asked["margin"] = None
         if "pool" in asked:
             asked["partial_pool"] = True  # the number of batches is what it is
         selector: Selector = kind(temperature=self.temperature, **asked)

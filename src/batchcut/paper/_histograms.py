@@ -28,7 +28,7 @@ def selectors() -> dict[str, Selector]:
         RANDOM: Shuffle(temperature=TEMPERATURE),
         SC: Spectral(variant="paper", pool=40, partial_pool=True, temperature=TEMPERATURE),
         SC_AUTHORS: Spectral(variant="authors", pool=40, partial_pool=True, temperature=TEMPERATURE),
-        CUT: Cut(temperature=TEMPERATURE),
+        CUT: Cut(temperature=TEMPERATURE, margin=None),
     }
 
 

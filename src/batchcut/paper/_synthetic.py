@@ -106,7 +106,7 @@ def selector_of(method: str, n: int) -> tuple[Selector, int]:
         OSGD_TEXT: (Ordered(k=whole, q=1, temperature=1.0), 1),
         SC: (Spectral(variant="paper", temperature=1.0), whole),
         SC_AUTHORS: (Spectral(variant="authors", temperature=1.0), whole),
-        "Cut": (Cut(temperature=1.0, threads=1), whole),
+        "Cut": (Cut(temperature=1.0, margin=None, threads=1), whole),
     }
     return selectors[method]
 

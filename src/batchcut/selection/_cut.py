@@ -141,7 +141,7 @@ class Cut(PlanningSelector):
         rounds: How often the search comes back to each sample; in pools, after a kick.
         temperature: τ of the weights.
         margin: Pairs whose two similarities come, on average, within it of their own positives get no weight: each
-            could be the other's positive. None: all pairs have their weight.
+            could be the other's positive, and so a false negative. None: all pairs have their weight.
         threads: How many threads work; None: one per processor. The plan does not depend on it.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
@@ -150,7 +150,7 @@ class Cut(PlanningSelector):
     partial_pool: bool = False
     rounds: int = 3
     temperature: float = 0.1
-    margin: float | None = None
+    margin: float | None = 0.05
     threads: int | None = None
     normalize: bool = True
 

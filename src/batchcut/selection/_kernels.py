@@ -87,7 +87,8 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
     """The same weights as `weigh` with half as many exponentials, where nothing overflows.
 
     With E = exp(s − highest), a weight is one logarithm: log Π (1 + E factor) over the two scores and two anchors,
-    where factor = (B−1) exp(highest − positive). A pair gets no weight where its two E, multiplied, reach its two `limit`.
+    where factor = (B−1) exp(highest − positive). A pair gets no weight where the product of its two E reaches that of
+    its two `limit`.
     """
     count = scores.shape[0]
     there, back = np.empty((_TILE, _TILE), np.float32), np.empty((_TILE, _TILE), np.float32)
