@@ -23,6 +23,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import batchcut as bc
 from batchcut.evaluation import retrieval
 
+Row = dict[str, Any]
+
 BATCH_SIZE, DIM, TEMPERATURE, DRAWS = 16, 32, 0.1, 5
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "batch norm": nn.BatchNorm2d,
@@ -35,12 +37,15 @@ METHODS: dict[str, bc.selection.Selector] = {
 }
 
 
-def view(images: Tensor) -> Tensor:
-    """A random view of images: (b, 1, 8, 8), bytes: another cut-out and brightness of each."""
+def view(images: Tensor, strength: float) -> Tensor:
+    """A random view of images: (b, 1, 8, 8), bytes: another cut-out and brightness of each.
+
+    Cut-outs are smaller than the image by a share of up to `strength`, and moved by as much of half of it.
+    """
     count = len(images)
     cut_out = torch.zeros(count, 2, 3)
-    cut_out[:, 0, 0] = cut_out[:, 1, 1] = 0.9 + 0.1 * torch.rand(count)
-    cut_out[:, :, 2] = 0.2 * torch.rand(count, 2) - 0.1
+    cut_out[:, 0, 0] = cut_out[:, 1, 1] = 1 - strength * torch.rand(count)
+    cut_out[:, :, 2] = strength * (2 * torch.rand(count, 2) - 1)
     grid = affine_grid(cut_out, list(images.shape), align_corners=False)
     brightness = 0.6 + 0.8 * torch.rand(count, 1, 1, 1)
     return brightness * grid_sample(images.float() / 255, grid, align_corners=False) - 0.5
@@ -55,13 +60,13 @@ def encoder(norm: Callable[[int], nn.Module]) -> nn.Sequential:
     return nn.Sequential(*layers, *head)
 
 
-def embed(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+def embed(model: nn.Module, images: Tensor, strength: float) -> tuple[Tensor, Tensor]:
     """Two views of each image as unit rows, of one forward pass."""
-    u, v = normalize(model(torch.cat([view(images), view(images)])), dim=1).chunk(2)
+    u, v = normalize(model(torch.cat([view(images, strength), view(images, strength)])), dim=1).chunk(2)
     return u, v
 
 
-def train(images: Tensor, norm: str, method: str, *, epochs: int, seed: int) -> nn.Module:
+def train(images: Tensor, norm: str, method: str, *, epochs: int, strength: float, seed: int) -> nn.Module:
     """An encoder after some epochs."""
     torch.manual_seed(seed)
     model = encoder(NORMS[norm])
@@ -72,7 +77,7 @@ def train(images: Tensor, norm: str, method: str, *, epochs: int, seed: int) -> 
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for index, (batch,) in loader:
-            u, v = embed(model, batch)
+            u, v = embed(model, batch, strength)
             loss = bc.nt_xent(u, v, temperature=TEMPERATURE)
             bank.record(index, u, v)
             optimiser.zero_grad()
@@ -82,15 +87,15 @@ def train(images: Tensor, norm: str, method: str, *, epochs: int, seed: int) -> 
 
 
 @torch.no_grad()
-def top1(model: nn.Module, images: Tensor) -> float:
+def top1(model: nn.Module, images: Tensor, strength: float) -> float:
     """Retrieval of the other view among all, in evaluation mode; a mean over draws of views."""
     torch.manual_seed(0)
     model.eval()
-    return statistics.fmean(retrieval(*embed(model, images)).top1 for _ in range(DRAWS))
+    return statistics.fmean(retrieval(*embed(model, images, strength)).top1 for _ in range(DRAWS))
 
 
 @torch.no_grad()
-def with_new_statistics(model: nn.Module, images: Tensor) -> nn.Module:
+def with_new_statistics(model: nn.Module, images: Tensor, strength: float) -> nn.Module:
     """The same model, whose running means and variances are plain means over an epoch of shuffled batches."""
     torch.manual_seed(0)
     new = copy.deepcopy(model).train()
@@ -98,7 +103,7 @@ def with_new_statistics(model: nn.Module, images: Tensor) -> nn.Module:
         layer.reset_running_stats()
         layer.momentum = None
     for rows in torch.randperm(len(images)).split(BATCH_SIZE)[:-1]:
-        embed(new, images[rows])
+        embed(new, images[rows], strength)
     return new
 
 
@@ -107,18 +112,20 @@ def batch_norms(model: nn.Module) -> list[nn.BatchNorm2d]:
     return [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm2d)]
 
 
-def measure(images: Tensor, test: Tensor, norm: str, method: str, *, epochs: int, seed: int) -> dict[str, Any]:
+def measure(images: Tensor, test: Tensor, norm: str, method: str, options: argparse.Namespace, seed: int) -> Row:
     """One run: its score, and with batch norm the score by new statistics and the share of the variance."""
-    model = train(images, norm, method, epochs=epochs, seed=seed)
-    row = {"norm": norm, "method": method, "seed": seed, "top1": top1(model, test), "renewed": None, "variance": None}
+    strength = options.strength
+    model = train(images, norm, method, epochs=options.epochs, strength=strength, seed=seed)
+    score = top1(model, test, strength)
+    row: Row = {"norm": norm, "method": method, "seed": seed, "top1": score, "renewed": None, "variance": None}
     if batch_norms(model):
-        new = with_new_statistics(model, images)
+        new = with_new_statistics(model, images, strength)
         own, fair = (cast(Tensor, batch_norms(m)[-1].running_var) for m in (model, new))
-        row |= {"renewed": top1(new, test), "variance": float((own / fair).median())}
+        row |= {"renewed": top1(new, test, strength), "variance": float((own / fair).median())}
     return row
 
 
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def summary(rows: list[Row]) -> list[Row]:
     """Of each norm and method: means over seeds, and the spread of the score."""
     result = []
     for norm, method in dict.fromkeys((row["norm"], row["method"]) for row in rows):
@@ -132,7 +139,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return result
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row]) -> str:
     """The summary as text."""
     lines = [f"{'norm':12}{'batches':18}{'top-1':>8}{'spread':>8}{'new statistics':>16}{'variance share':>16}"]
     for row in rows:
@@ -147,19 +154,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--epochs", type=int, default=8, help="default: %(default)s")
+    parser.add_argument("--strength", type=float, default=0.05, help="of the views (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="where to write all figures, for benchmarks/tables.py")
     options = parser.parse_args()
     data = bc.data.load("digits")
     images, test = (torch.from_numpy(cast(bc.data.Images, part).pixels) for part in (data.train, data.test))
     rows = [
-        measure(images, test, norm, method, epochs=options.epochs, seed=seed)
+        measure(images, test, norm, method, options, seed)
         for norm in NORMS
         for method in METHODS
         for seed in range(options.seeds)
     ]
     print(table(summary(rows)))
     if options.json is not None:
-        facts = {"epochs": options.epochs, "runs": rows, "summary": summary(rows)}
+        facts = {"epochs": options.epochs, "strength": options.strength, "runs": rows, "summary": summary(rows)}
         options.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 

@@ -19,8 +19,8 @@ def view(images: Tensor) -> Tensor:
     """A random view of images: (b, c, h, w), bytes: another cut-out and brightness of each."""
     count = len(images)
     cut_out = torch.zeros(count, 2, 3)
-    cut_out[:, 0, 0] = cut_out[:, 1, 1] = 0.9 + 0.1 * torch.rand(count)
-    cut_out[:, :, 2] = 0.2 * torch.rand(count, 2) - 0.1
+    cut_out[:, 0, 0] = cut_out[:, 1, 1] = 1 - 0.05 * torch.rand(count)
+    cut_out[:, :, 2] = 0.1 * torch.rand(count, 2) - 0.05
     grid = affine_grid(cut_out, list(images.shape), align_corners=False)
     brightness = 0.6 + 0.8 * torch.rand(count, 1, 1, 1)
     return brightness * grid_sample(images.float() / 255, grid, align_corners=False) - 0.5
@@ -73,14 +73,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="images, in train and test or in one folder (default: digits)")
     parser.add_argument("--epochs", type=int, default=8, help="default: %(default)s")
-    parser.add_argument("--pool", type=int, default=10, help="batches to cut anew at a time (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     options = parser.parse_args()
     data = bc.data.load(f"folder:{options.folder}" if options.folder else "digits")
     parts = (cast(bc.data.Images, part) for part in (data.train, data.test))
     images, held_out = (torch.from_numpy(part.pixels) for part in parts)
     print(f"{len(images):,} images to learn from, retrieval of the other view among {len(held_out):,} others")
-    for selector in (bc.Shuffle(), bc.Cut(pool=options.pool, partial_pool=True, temperature=0.1)):
+    for selector in (bc.Shuffle(), bc.Cut(temperature=0.1)):
         model = train(images, selector, epochs=options.epochs, seed=options.seed)
         print(f"{type(selector).__name__:8} top-1 {top1(model, held_out):.1%}")
 

@@ -50,16 +50,20 @@ def read(path: str | None) -> tuple[TensorDataset, TensorDataset]:
     return train, test
 
 
-def train(pairs: TensorDataset, selector: bc.selection.Selector, *, epochs: int, seed: int) -> Towers:
+def train(
+    pairs: TensorDataset, selector: bc.selection.Selector, *, epochs: int, refresh: int, fill: bool, seed: int
+) -> Towers:
     """Towers after some epochs with the batches that a selector chooses."""
     torch.manual_seed(seed)
     model = Towers(*(side.shape[1] for side in pairs.tensors))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
     bank = bc.EmbeddingBank(len(pairs), dim=64)
-    sampler = bc.PlannedBatchSampler(bank, batch_size=32, selector=selector, seed=seed)
+    sampler = bc.PlannedBatchSampler(bank, batch_size=32, selector=selector, refresh=refresh, seed=seed)
     loader = DataLoader(bc.Indexed(pairs), batch_sampler=sampler)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
+        if fill and sampler.will_plan:  # the paper's way; what was recorded while training is nearly as good and free
+            bank.fill(model, DataLoader(bc.Indexed(pairs), 512))
         for index, (x, y) in loader:
             u, v = model(x, y)
             loss = bc.contrastive_loss(u, v, temperature=TEMPERATURE)
@@ -75,12 +79,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", help="file with u and v, or train_u, train_v, test_u and test_v (default: made up)")
     parser.add_argument("--epochs", type=int, default=6, help="default: %(default)s")
+    parser.add_argument("--refresh", type=int, default=1, help="plan every so many epochs (default: %(default)s)")
+    parser.add_argument("--fill", action="store_true", help="plan from a fresh pass, not from what was recorded")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     options = parser.parse_args()
     pairs, held_out = read(options.pairs)
     print(f"{len(pairs):,} pairs to learn from, retrieval of the other side among {len(held_out):,} others")
     for selector in (bc.Shuffle(), bc.Cut(temperature=TEMPERATURE)):
-        model = train(pairs, selector, epochs=options.epochs, seed=options.seed)
+        settings = {"epochs": options.epochs, "refresh": options.refresh, "fill": options.fill, "seed": options.seed}
+        model = train(pairs, selector, **settings)
         with torch.no_grad():
             score = retrieval(*model(*held_out.tensors))
         print(f"{type(selector).__name__:8} top-1 {score.top1:.1%}, top-5 {score.top5:.1%}")
