@@ -80,5 +80,5 @@ def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
 
 
 def test_a_table_that_nobody_makes_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a table must be one of selection, .*; got speed"):
+    with pytest.raises(ValueError, match=r"a table must be one of selection, .*; got speed"):
         tables.rewritten("<!-- begin speed -->\n<!-- end speed -->", tmp_path)
