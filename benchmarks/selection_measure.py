@@ -53,7 +53,8 @@ def measure(folder: Path, name: str, batch_size: int, temperature: float) -> dic
     batches = method(u, v, batch_size, temperature, 0)
     seconds = time.perf_counter() - start
     memory = _peak() - before
-    outcome = score(Pairs(u, v), batches, Weighting(batch_size, temperature, None))
+    pairs = Pairs(u, v)
+    outcome = score(pairs, batches, Weighting.of(pairs, batch_size, temperature, None))
     sizes = np.bincount(np.unique(batches, return_counts=True)[1], minlength=2)
     return {
         "method": name,

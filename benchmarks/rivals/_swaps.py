@@ -21,18 +21,18 @@ def greedy_swaps(u: Floats, v: Floats, batch_size: int, temperature: float, seed
     order = np.random.default_rng(seed).permutation(len(u))
     window = _WINDOW // batch_size * batch_size
     parts = [order[start : start + window] for start in range(0, len(order), window)]
-    weighting = Weighting(batch_size, temperature, None)
-    return np.concatenate([_search(Pairs(u[part], v[part]), weighting, part) for part in parts])
+    return np.concatenate([_search(Pairs(u[part], v[part]), batch_size, temperature, part) for part in parts])
 
 
-def _search(pairs: Pairs, weighting: Weighting, samples: Batches) -> Batches:
-    count, rows = len(samples), len(samples) // weighting.batch_size
+def _search(pairs: Pairs, batch_size: int, temperature: float, samples: Batches) -> Batches:
+    count, rows = len(samples), len(samples) // batch_size
+    weighting = Weighting.of(pairs, batch_size, temperature, None)
     scores = (pairs.u * weighting.scale) @ pairs.v.T
     weights = np.empty_like(scores)
-    weigh(scores, scores.diagonal().copy(), weighting.log_negatives, weighting.guard, weights)
+    weigh(scores, scores.diagonal().copy(), weighting.log_negatives, weighting.bars, weights)
     del scores
     members = np.arange(count, dtype=np.int32).reshape(rows, -1)
-    place = np.repeat(np.arange(rows, dtype=np.int32), weighting.batch_size)
+    place = np.repeat(np.arange(rows, dtype=np.int32), batch_size)
     sums = np.empty((rows, count), np.float32)
     sum_by_batch(weights, place, sums)
     kin, held = np.full(count, -1, np.int32), np.zeros((0, rows), np.int32)

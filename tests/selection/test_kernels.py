@@ -22,7 +22,7 @@ MakePairs = Callable[..., tuple[Any, Any]]
 def test_pool_weights_are_pair_weights(make_pairs: MakePairs, count: int, tau: float, margin: float | None) -> None:
     u, v = make_pairs(count, clusters=3)
     pairs = unit_pairs(u, v, normalize=True)
-    found = pool_weights(pairs, np.arange(count), Weighting(8, tau, margin))[:, :count]
+    found = pool_weights(pairs, np.arange(count), Weighting.of(pairs, 8, tau, margin))[:, :count]
     expected = bc.pair_weights(u, v, 8, tau, margin=margin)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5 / tau)
     np.testing.assert_array_equal(found, found.T)

@@ -24,7 +24,8 @@ def slow_loss(u: Any, v: Any, tau: float) -> float:
 def test_losses_and_weights_match_the_slow_ones(make_pairs: MakePairs, tau: float) -> None:
     u, v = make_pairs(30, clusters=3)
     batches = np.random.default_rng(0).permutation(30).reshape(3, 10)
-    outcome = score(unit_pairs(u, v, normalize=True), batches, Weighting(10, tau, None))
+    pairs = unit_pairs(u, v, normalize=True)
+    outcome = score(pairs, batches, Weighting.of(pairs, 10, tau, None))
     weights = bc.pair_weights(u, v, 10, tau)
     for batch, loss, weight in zip(batches, outcome.losses, outcome.weights, strict=True):
         assert loss == pytest.approx(slow_loss(u[batch], v[batch], tau), rel=1e-4, abs=2e-6)
@@ -52,7 +53,8 @@ def test_short_batch_is_scored_by_itself(make_pairs: MakePairs) -> None:
 def test_guarded_pairs_are_counted_and_weigh_nothing(make_pairs: MakePairs) -> None:
     u, v = make_pairs(12, copies=5)
     batches = np.arange(12).reshape(1, 12)
-    outcome = score(unit_pairs(u, v, normalize=True), batches, Weighting(12, 0.1, 0.0))
+    pairs = unit_pairs(u, v, normalize=True)
+    outcome = score(pairs, batches, Weighting.of(pairs, 12, 0.1, 0.0))
     weights = bc.pair_weights(u, v, 12, 0.1, margin=0.0)
     assert outcome.guarded == ((weights == 0).sum() - 12) // 2 >= 10
     assert outcome.weights[0] == pytest.approx(weights.sum() / 2, rel=1e-5)

@@ -31,10 +31,11 @@ def opened(make_pairs: MakePairs, rows: int, size: int, seed: int, *, short: boo
     batches = np.random.default_rng(seed).permutation(rows * size).reshape(rows, size)
     if short:
         batches[-1, -1] = -1
-    weighting = Weighting(size, 0.2, margin)
-    pool = _open(unit_pairs(u, v, normalize=True), batches, None, weighting)
+    pairs = unit_pairs(u, v, normalize=True)
+    weighting = Weighting.of(pairs, size, 0.2, margin)
+    pool = _open(pairs, batches, None, weighting)
     weights = bc.pair_weights(u, v, size, 0.2, margin=margin)
-    return pool, batches, weights, (weighting.log_negatives, weighting.guard)
+    return pool, batches, weights, (weighting.log_negatives,)
 
 
 @pytest.mark.parametrize("short", [False, True])
@@ -163,10 +164,11 @@ def test_seeking_never_lowers_the_weight_nor_brings_groups_together(make_pairs: 
     if data.draw(st.booleans()):
         batches[-1, -1] = -1
     codes = rng.integers(0, 6, rows * size) if data.draw(st.booleans()) else None
-    weighting = Weighting(size, data.draw(st.sampled_from([0.02, 0.1, 1.0])), data.draw(st.sampled_from([None, 0.1])))
+    temperature, margin = data.draw(st.sampled_from([0.02, 0.1, 1.0])), data.draw(st.sampled_from([None, 0.1]))
     pairs = unit_pairs(u, v, normalize=True)
+    weighting = Weighting.of(pairs, size, temperature, margin)
     found = seek(pairs, batches, codes, weighting, sweeps=2, crew=ALONE)
-    weights = bc.pair_weights(u, v, size, weighting.temperature, margin=weighting.margin)
+    weights = bc.pair_weights(u, v, size, temperature, margin=margin)
     assert within(weights, found) >= within(weights, batches) * (1 - 1e-5) - 1e-4
     assert sorted(found.ravel()) == sorted(batches.ravel())
     np.testing.assert_array_equal(found >= 0, batches >= 0)
@@ -176,7 +178,8 @@ def test_seeking_never_lowers_the_weight_nor_brings_groups_together(make_pairs: 
 
 def test_seeking_gains_and_does_not_depend_on_threads(make_pairs: MakePairs) -> None:
     u, v = make_pairs(640, 8, clusters=30)
-    pairs, weighting = unit_pairs(u, v, normalize=True), Weighting(8, 0.1, None)
+    pairs = unit_pairs(u, v, normalize=True)
+    weighting = Weighting.of(pairs, 8, 0.1, None)
     batches = np.random.default_rng(0).permutation(640).reshape(80, 8)
     weights = bc.pair_weights(u, v, 8, 0.1)
     found = seek(pairs, batches, None, weighting, sweeps=3, crew=ALONE)

@@ -29,7 +29,7 @@ class Shown:
         members: (B,) samples.
         loss: two-sided contrastive loss by the embeddings that it was planned from.
         weights: (B, B) w(k, l) of the pairs.
-        suspects: (B, B) whether k and l are as similar as a sample and its own other view.
+        suspects: (B, B) whether k and l are, on average over both ways, as similar as they are to their own positives.
     """
 
     number: int | None
@@ -107,7 +107,7 @@ def _shown(
         u, v = (_unit(kept[side][at][known].astype(np.float64)) for side in ("u", "v"))
         similarity = u @ v.T
         own = similarity.diagonal()
-        alike = np.maximum(similarity, similarity.T) >= np.minimum(own[:, None], own[None, :])
+        alike = similarity + similarity.T >= own[:, None] + own[None, :]
         np.fill_diagonal(alike, False)
         weights[np.ix_(known, known)] = pair_weights(u, v, plan.batch_size, plan.temperature)
         suspects[np.ix_(known, known)] = alike

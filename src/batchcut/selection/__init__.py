@@ -13,7 +13,7 @@ from ._partition import is_partition as is_partition
 from ._partition import random_partition as random_partition
 from ._partition import used_samples as used_samples
 from ._plan import BatchPlan as BatchPlan
-from ._request import Selector as Selector
+from ._selector import Selector as Selector
 from ._shuffle import Shuffle as Shuffle
 from ._spectral import Spectral as Spectral
 from ._weights import pair_weights as pair_weights

@@ -9,16 +9,16 @@ import numpy as np
 from batchcut._errors import check_integer, check_positive
 
 from ._balance import follow_centres
-from ._epoch import Leftover, Progress, deal, search_generator
+from ._epoch import Progress, deal, search_generator
 from ._inputs import Ints
 from ._neighbours import batch_order, similar_order
-from ._parallel import ALONE, Workers, workers
-from ._plan import BatchPlan
+from ._parallel import ALONE, Workers
 from ._pools import check_pool, pool_bounds
 from ._refine import refine
-from ._request import Request, check_flag, close_request, open_request
+from ._request import Request, check_flag
 from ._score import Weighting, check_margin, score
 from ._seek import seek
+from ._selector import PlanningSelector
 
 _USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no more samples
 _LEAST_BATCHES = 4
@@ -127,7 +127,7 @@ def _pool_count(request: Request, most: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class Cut(PlanningSelector):
     """Batches with the largest within-batch weight that a search by swaps finds: the default choice.
 
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
@@ -140,7 +140,8 @@ class Cut:
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
         rounds: How often the search comes back to each sample; in pools, after a kick.
         temperature: τ of the weights.
-        margin: Pairs whose similarity comes within it of an anchor's own positive get no weight.
+        margin: Pairs whose two similarities come, on average, within it of their own positives get no weight: each
+            could be the other's positive. None: all pairs have their weight.
         threads: How many threads work; None: one per processor. The plan does not depend on it.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
@@ -163,38 +164,10 @@ class Cut:
             check_integer("threads", self.threads, at_least=1)
         check_flag("normalize", self.normalize)
 
-    def __call__(
-        self,
-        u: object,
-        v: object,
-        *,
-        batch_size: int,
-        seed: int = 0,
-        epoch: int = 0,
-        groups: object = None,
-        leftover: Leftover = "rotate",
-        progress: Progress | None = None,
-    ) -> BatchPlan:
-        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
-        request = open_request(
-            u,
-            v,
-            normalize=self.normalize,
-            batch_size=batch_size,
-            seed=seed,
-            epoch=epoch,
-            groups=groups,
-            leftover=leftover,
-            progress=progress,
-        )
-        weighting = Weighting(request.batch_size, self.temperature, self.margin)
-        with workers(self.threads or os.cpu_count() or 1) as crew:
-            batches = cut(
-                request,
-                weighting,
-                pool=self.pool,
-                partial_pool=self.partial_pool,
-                rounds=self.rounds,
-                crew=crew,
-            )
-            return close_request(request, batches, self, weighting, crew=crew)
+    @property
+    def thread_count(self) -> int:
+        """How many threads work."""
+        return self.threads or os.cpu_count() or 1
+
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:
+        return cut(request, weighting, pool=self.pool, partial_pool=self.partial_pool, rounds=self.rounds, crew=crew)

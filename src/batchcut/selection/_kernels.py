@@ -51,11 +51,11 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np.float32, out: Floats) -> None:
+def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, bars: Floats, out: Floats) -> None:
     """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
 
-    A pair gets no weight where its score comes within `guard` of the positive of either (a large negative one: no
-    guard). Rows of both arrays may be longer than P; the rest is not touched.
+    A pair gets no weight where its two scores together reach the two `bars` (P,) of its samples. Rows of both square
+    arrays may be longer than P; the rest is not touched.
     """
     count = scores.shape[0]
     flipped = np.empty((_TILE, _TILE), np.float32)
@@ -67,12 +67,13 @@ def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, guard: np
                 for i in range(rows):
                     flipped[i, j] = scores[left + j, top + i]
             for i in range(rows):
-                p = positive[top + i]
+                p, bar = positive[top + i], bars[top + i]
                 there, back = scores[top + i, left : left + columns], flipped[i]
-                q, row = positive[left : left + columns], out[top + i, left : left + columns]
+                q, other = positive[left : left + columns], bars[left : left + columns]
+                row = out[top + i, left : left + columns]
                 for j in range(columns):
                     w = _pair_weight(there[j], back[j], p - log_negatives, q[j] - log_negatives)
-                    row[j] = w if max(there[j], back[j]) < min(p, q[j]) - guard else _F(0)
+                    row[j] = w if there[j] + back[j] < bar + other[j] else _F(0)
             if left == top:
                 for i in range(rows):
                     out[top + i, top + i] = _F(0)
@@ -86,7 +87,7 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
     """The same weights as `weigh` with half as many exponentials, where nothing overflows.
 
     With E = exp(s − highest), a weight is one logarithm: log Π (1 + E factor) over the two scores and two anchors,
-    where factor = (B−1) exp(highest − positive). A pair gets no weight where an E reaches the `limit` of an anchor.
+    where factor = (B−1) exp(highest − positive). A pair gets no weight where its two E, multiplied, reach its two `limit`.
     """
     count = scores.shape[0]
     there, back = np.empty((_TILE, _TILE), np.float32), np.empty((_TILE, _TILE), np.float32)
@@ -108,7 +109,7 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
                 row = out[top + i, left : left + columns]
                 for j in range(columns):
                     product = (_F(1) + x[j] * g) * (_F(1) + x[j] * h[j]) * (_F(1) + y[j] * g) * (_F(1) + y[j] * h[j])
-                    row[j] = _log(product) if max(x[j], y[j]) < min(most, other[j]) else _F(0)
+                    row[j] = _log(product) if x[j] * y[j] < most * other[j] else _F(0)
             if left == top:
                 for i in range(rows):
                     out[top + i, top + i] = _F(0)
@@ -134,13 +135,13 @@ def score_batches(
     scores: Floats,
     sizes: Ints,
     log_negatives: np.float32,
-    guard: np.float32,
+    bars: Floats,
     losses: Doubles,
     weights: Doubles,
 ) -> int:
     """Writes loss (`eq:full_CLIP_loss`) and within-batch weight of each batch; returns how many pairs are guarded.
 
-    `scores` (K, B, B) are those of the batches, of which the first `sizes[k]` rows and columns count.
+    `scores` (K, B, B) and `bars` (K, B) are those of the batches, of which the first `sizes[k]` samples count.
     """
     guarded = 0
     flipped, positive = np.empty(scores.shape[1:], np.float32), np.empty(scores.shape[1], np.float32)
@@ -152,12 +153,12 @@ def score_batches(
                 flipped[j, i] = square[i, j]
         losses[k], weights[k] = 0.0, 0.0
         for i in range(size):
-            p, there, back = positive[i], square[i], flipped[i]
+            p, bar, there, back = positive[i], bars[k, i], square[i], flipped[i]
             losses[k] += (_direction(there, size, p) + _direction(back, size, p)) / size
             total, blocked = _F(0), np.int32(0)
             for j in range(i):
                 q = positive[j]
-                free = max(there[j], back[j]) < min(p, q) - guard
+                free = there[j] + back[j] < bar + bars[k, j]
                 w = _pair_weight(there[j], back[j], p - log_negatives, q - log_negatives)
                 total += w if free else _F(0)
                 blocked += np.int32(0) if free else np.int32(1)

@@ -7,12 +7,12 @@ import numpy as np
 from batchcut._errors import check_integer, check_positive, invalid
 
 from ._draw import all_batches, draw_batches
-from ._epoch import Leftover, Progress, order_generator
+from ._epoch import order_generator
 from ._inputs import Doubles, Ints
-from ._parallel import workers
-from ._plan import BatchPlan
-from ._request import Request, check_flag, close_request, open_request
+from ._parallel import Workers
+from ._request import Request, check_flag
 from ._score import Weighting, score
+from ._selector import PlanningSelector
 
 _SCORED_AT_ONCE = 65_536
 
@@ -23,7 +23,7 @@ def largest(losses: Doubles, count: int) -> Ints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ordered:
+class Ordered(PlanningSelector):
     """Ordered SGD: at each step, the q of k candidate batches with the largest loss.
 
     - Without replacement (`alg:osgd_wo_replacement`): the samples are randomly partitioned, and of each k batches in
@@ -71,39 +71,17 @@ class Ordered:
                 raise invalid("steps", "be left alone unless replacement=True", self.steps)
         check_positive("temperature", self.temperature)
 
-    def __call__(
-        self,
-        u: object,
-        v: object,
-        *,
-        batch_size: int,
-        seed: int = 0,
-        epoch: int = 0,
-        groups: object = None,
-        leftover: Leftover = "rotate",
-        progress: Progress | None = None,
-    ) -> BatchPlan:
-        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
-        request = open_request(
-            u,
-            v,
-            normalize=self.normalize,
-            batch_size=batch_size,
-            seed=seed,
-            epoch=epoch,
-            groups=groups,
-            leftover=leftover,
-            progress=progress,
-        )
-        weighting = Weighting(request.batch_size, self.temperature, None)
-        with workers(1) as crew:
-            if self.exact:
-                batches = self._of_all(request, weighting)
-            elif self.replacement:
-                batches = self._of_drawn(request, weighting)
-            else:
-                batches = self._of_partition(request, weighting)
-            return close_request(request, batches, self, weighting, crew=crew, repeats=self.exact or self.replacement)
+    @property
+    def repeats(self) -> bool:
+        """Whether a sample may be in several batches of the plan."""
+        return self.exact or self.replacement
+
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:  # noqa: ARG002
+        if self.exact:
+            return self._of_all(request, weighting)
+        if self.replacement:
+            return self._of_drawn(request, weighting)
+        return self._of_partition(request, weighting)
 
     def _of_partition(self, request: Request, weighting: Weighting) -> Ints:
         candidates, k = request.shuffled(), self.k or 1

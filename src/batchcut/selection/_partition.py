@@ -7,7 +7,7 @@ from ._groups import part_groups
 from ._inputs import Ints, check_batch_size
 from ._inputs import group_codes as group_codes
 from ._ordered import Ordered
-from ._request import Selector
+from ._selector import Selector
 from ._shuffle import Shuffle
 
 

@@ -64,7 +64,7 @@ def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting) -> Floats:
     highest = float(weighting.scale) * (1 + 1e-5)
     exponent = highest - positive + float(weighting.log_negatives)
     if 4 * exponent.max() < _LARGEST_EXPONENT:
-        limit = np.exp(np.minimum(positive - float(weighting.guard) - highest, _LARGEST_EXPONENT))
+        limit = np.exp(np.minimum(weighting.bars[samples].astype(np.float64) - highest, _LARGEST_EXPONENT / 2))
         weigh_fast(
             scores,
             np.float32(highest),
@@ -73,7 +73,7 @@ def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting) -> Floats:
             weights,
         )
     else:
-        weigh(scores, positive.astype(np.float32), weighting.log_negatives, weighting.guard, weights)
+        weigh(scores, positive.astype(np.float32), weighting.log_negatives, weighting.bars[samples], weights)
     return weights
 
 

@@ -1,8 +1,8 @@
-"""From a call to a plan: what every selector checks before it works, and measures after."""
+"""What every selector checks before it works, and measures after."""
 
 import time
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,39 +11,9 @@ from batchcut._errors import check_integer, invalid, wrong_type
 from ._epoch import Leftover, Progress, check_leftover, deal, order_generator, split_off_leftover
 from ._groups import count_group_pairs, part_groups
 from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
-from ._parallel import ALONE, Workers
+from ._parallel import Workers
 from ._plan import BatchPlan
 from ._score import Weighting, score
-
-
-class Selector(Protocol):
-    """What all selectors have in common: settings in the record, data in the call."""
-
-    def __call__(
-        self,
-        u: object,
-        v: object,
-        *,
-        batch_size: int,
-        seed: int = 0,
-        epoch: int = 0,
-        groups: object = None,
-        leftover: Leftover = "rotate",
-        progress: Progress | None = None,
-    ) -> BatchPlan:
-        """Chooses the batches of one epoch from the embeddings u: (N, d) and v: (N, d) of N positive pairs.
-
-        Args:
-            u: Embeddings of one side: NumPy array, memory map or torch tensor of floats.
-            v: Embeddings of the other side; row i of u and v belong together.
-            batch_size: B, between 2 and N.
-            seed: With `epoch`, what all randomness is a function of.
-            epoch: Which epoch the plan is for.
-            groups: An integer or a string per sample; two of one group share a batch only if they must.
-            leftover: Where B does not divide N: "rotate" leaves out N mod B samples, others each epoch;
-                "short" puts them in one short batch.
-            progress: Called with the share of the work done, from 0 to 1.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +39,13 @@ class Request:
         """The partition that `Shuffle` gives this seed and epoch, groups parted (`alg:sgd_wo_replacement`)."""
         order = order_generator(self.seed, self.epoch).permutation(self.used)
         return self.parted(deal(order, self.batch_size))
+
+    def at_epoch(self, epoch: int) -> "Request":
+        """The same request for another epoch."""
+        used, _ = split_off_leftover(
+            len(self.pairs), self.batch_size, leftover=self.leftover, seed=self.seed, epoch=epoch
+        )
+        return replace(self, epoch=epoch, used=used)
 
     def parted(self, batches: Ints) -> Ints:
         """`batches` after the fewest swaps nearby that leave no more pairs of one group together than must be."""
@@ -116,8 +93,8 @@ def close_request(
     selector: object,
     weighting: Weighting,
     *,
-    repeats: bool = False,
-    crew: Workers = ALONE,
+    repeats: bool,
+    crew: Workers,
 ) -> BatchPlan:
     """Measures the batches that were chosen and makes the plan."""
     settings: dict[str, Any] = dict(vars(selector))

@@ -3,28 +3,42 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from batchcut._errors import invalid, wrong_type
 
-from ._inputs import Doubles, Ints, Pairs
+from ._inputs import Doubles, Floats, Ints, Pairs
 from ._kernels import score_batches
 from ._parallel import ALONE, Workers
 
 _SCORES_AT_ONCE = 1 << 20
-_NO_GUARD = -1e30  # finite: the kernels are compiled without infinities
+_NEVER = np.float32(1e30)  # finite, as is twice it: the kernels are compiled without infinities
 _ROUNDING = 2e-6  # an exact copy of an anchor's positive must count as being within a margin of 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Weighting:
-    """The weights of a request: B of the formula (not of a short batch), temperature and margin."""
+    """The weights of a request.
+
+    Attributes:
+        batch_size: B of the formula, not of a short batch.
+        temperature: τ.
+        bars: (N,) of each sample; a pair whose two scores together reach its two bars counts as false negatives.
+    """
 
     batch_size: int
     temperature: float
-    margin: float | None
+    bars: Floats
+
+    @classmethod
+    def of(cls, pairs: Pairs, batch_size: int, temperature: float, margin: float | None) -> "Weighting":
+        """The weights of these pairs, of which those within the margin get none."""
+        if margin is None:
+            return cls(batch_size, temperature, np.full(len(pairs), _NEVER))
+        return cls(batch_size, temperature, np.float32(1 / temperature) * bars_of(pairs.positive, margin))
 
     @property
     def scale(self) -> np.float32:
@@ -36,11 +50,6 @@ class Weighting:
         """log(B − 1), which moves the soft-plus."""
         return np.float32(math.log(self.batch_size - 1))
 
-    @property
-    def guard(self) -> np.float32:
-        """The margin in units of the temperature; far below any score where there is none."""
-        return np.float32(_NO_GUARD if self.margin is None else (self.margin + _ROUNDING) / self.temperature)
-
 
 class Scores(NamedTuple):
     """Per batch: two-sided loss and within-batch weight; over all: pairs that the margin robs of their weight."""
@@ -48,6 +57,16 @@ class Scores(NamedTuple):
     losses: Doubles
     weights: Doubles
     guarded: int
+
+
+def bars_of(positive: npt.NDArray[Any], margin: float) -> npt.NDArray[Any]:
+    """The bars (N,) of samples with these similarities to their own positives.
+
+    A pair (k, l) counts as false negatives where u_k·v_l + u_l·v_k ≥ u_k·v_k + u_l·v_l − 2·margin: the two could
+    exchange their positives. One similarity alone is a poor witness where views are drawn at random: it exceeds a
+    positive that happens to be poor, and the negatives that such a sample should learn from would look false.
+    """
+    return np.asarray(positive - positive.dtype.type(margin + _ROUNDING))
 
 
 def check_margin(margin: object) -> float | None:
@@ -83,5 +102,5 @@ def _score_block(pairs: Pairs, weighting: Weighting, batches: Ints) -> Scores:
     u *= weighting.scale
     scores = np.matmul(u, pairs.v[batches].transpose(0, 2, 1))
     sizes = (batches >= 0).sum(axis=1)
-    guarded = score_batches(scores, sizes, weighting.log_negatives, weighting.guard, losses, weights)
+    guarded = score_batches(scores, sizes, weighting.log_negatives, weighting.bars[batches], losses, weights)
     return Scores(losses, weights, int(guarded))

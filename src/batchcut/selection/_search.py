@@ -28,6 +28,7 @@ class Pool(NamedTuple):
         samples: (P,) the sample, -1 where the position is empty.
         rows: (P, 2, d) u / √τ and v / √τ.
         positive: (P,) score of the sample's own positive.
+        bars: (P,) what the two scores of a pair must stay below, added for its two samples, to have weight.
         own: (P,) W(p, a), its weight with the rest of its own batch a, kept up to date.
         estimate: (P, m) what W(p, b), its weight with batch b, is thought to be.
         near: (P, m) product of u + v, over √τ, with the centres of batches that `estimate` was made from.
@@ -39,6 +40,7 @@ class Pool(NamedTuple):
     samples: Ints
     rows: Floats
     positive: Floats
+    bars: Floats
     own: Floats
     estimate: Floats
     near: Floats
@@ -48,9 +50,9 @@ class Pool(NamedTuple):
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def weigh_row(pool: Pool, offset: np.float32, guard: np.float32, i: int, b: int, out: Floats) -> np.float32:
+def weigh_row(pool: Pool, offset: np.float32, i: int, b: int, out: Floats) -> np.float32:
     """Writes the weights of the sample at i with all of batch b into `out`, zero with itself; returns their sum."""
-    start, size, p = b * len(out), pool.sizes[b], pool.positive[i]
+    start, size, p, bar = b * len(out), pool.sizes[b], pool.positive[i], pool.bars[i]
     u, v = pool.rows[i, 0], pool.rows[i, 1]
     back, total = np.empty(size, np.float32), _F(0)
     for t in range(size):
@@ -62,7 +64,7 @@ def weigh_row(pool: Pool, offset: np.float32, guard: np.float32, i: int, b: int,
         out[t], back[t] = s, r
     for t in range(size):
         s, r, q = out[t], back[t], pool.positive[start + t]
-        free = max(s, r) < min(p, q) - guard
+        free = s + r < bar + pool.bars[start + t]
         out[t] = _pair_weight(s, r, p - offset, q - offset) if free else _F(0)
     if start <= i < start + size:
         out[i - start] = _F(0)
@@ -72,13 +74,13 @@ def weigh_row(pool: Pool, offset: np.float32, guard: np.float32, i: int, b: int,
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def weigh_own(pool: Pool, offset: np.float32, guard: np.float32, first: int, last: int) -> None:
+def weigh_own(pool: Pool, offset: np.float32, first: int, last: int) -> None:
     """Writes W(p, a) into `own` for each position of the batches a from `first` up to `last`."""
     width = len(pool.samples) // len(pool.sizes)
     out = np.empty(width, np.float32)
     for a in range(first, last):
         for i in range(a * width, a * width + pool.sizes[a]):
-            pool.own[i] = weigh_row(pool, offset, guard, i, a, out)
+            pool.own[i] = weigh_row(pool, offset, i, a, out)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -132,7 +134,6 @@ def _best_partner(pool: Pool, mine: Floats, i: int, a: int, b: int, reach: np.fl
 def _find_partner(
     pool: Pool,
     offset: np.float32,
-    guard: np.float32,
     least: np.float32,
     mine: Floats,
     theirs: Floats,
@@ -154,7 +155,7 @@ def _find_partner(
             if weighed[k] == j:
                 return j, k
         if n < len(theirs):
-            pool.estimate[j, a] = weigh_row(pool, offset, guard, j, a, theirs[n])
+            pool.estimate[j, a] = weigh_row(pool, offset, j, a, theirs[n])
             weighed[n] = j
     return -1, -1
 
@@ -176,6 +177,7 @@ def _exchange(pool: Pool, i: int, a: int, j: int, b: int) -> None:
     pool.own[i], pool.own[j] = pool.own[j], pool.own[i]
     pool.kin[i], pool.kin[j] = pool.kin[j], pool.kin[i]
     pool.positive[i], pool.positive[j] = pool.positive[j], pool.positive[i]
+    pool.bars[i], pool.bars[j] = pool.bars[j], pool.bars[i]
     pool.samples[i], pool.samples[j] = pool.samples[j], pool.samples[i]
 
 
@@ -183,7 +185,6 @@ def _exchange(pool: Pool, i: int, a: int, j: int, b: int) -> None:
 def _swap(
     pool: Pool,
     offset: np.float32,
-    guard: np.float32,
     least: np.float32,
     mine: Floats,
     yours: Floats,
@@ -197,8 +198,8 @@ def _swap(
     Own sums drift by rounding, so these two are made anew before they decide.
     """
     left, right, both = np.empty_like(mine), np.empty_like(mine), mine[j - b * len(mine)]
-    pool.own[i] = weigh_row(pool, offset, guard, i, a, left)
-    pool.own[j] = weigh_row(pool, offset, guard, j, b, right)
+    pool.own[i] = weigh_row(pool, offset, i, a, left)
+    pool.own[j] = weigh_row(pool, offset, j, b, right)
     there, back = pool.estimate[i, b] - both, pool.estimate[j, a] - both
     gain = (there - pool.own[i]) + (back - pool.own[j])
     if gain <= least:
@@ -214,7 +215,7 @@ def _swap(
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def sweep(pool: Pool, chosen: Ints, offset: np.float32, guard: np.float32, least: np.float32) -> float:
+def sweep(pool: Pool, chosen: Ints, offset: np.float32, least: np.float32) -> float:
     """Lets each sample of the chosen batches try to swap into better ones among them; returns the gain.
 
     A sample i of a that seems to weigh more with b, and for which some partner in b seems to pay, is weighed with b
@@ -230,13 +231,13 @@ def sweep(pool: Pool, chosen: Ints, offset: np.float32, guard: np.float32, least
                 b = targets[n]
                 if _best_partner(pool, nothing, i, a, b, pool.estimate[i, b] - pool.own[i], least) < 0:
                     continue
-                pool.estimate[i, b] = weigh_row(pool, offset, guard, i, b, mine)
+                pool.estimate[i, b] = weigh_row(pool, offset, i, b, mine)
                 if pool.estimate[i, b] <= pool.own[i]:
                     continue
-                j, row = _find_partner(pool, offset, guard, least, mine, theirs, i, a, b)
+                j, row = _find_partner(pool, offset, least, mine, theirs, i, a, b)
                 if j < 0:
                     continue
-                gain = _swap(pool, offset, guard, least, mine, theirs[row], i, a, j, b)
+                gain = _swap(pool, offset, least, mine, theirs[row], i, a, j, b)
                 if gain > 0:
                     total += gain
                     break

@@ -31,7 +31,7 @@ def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, 
     edges = [len(batches) * part // _QUARTERS for part in range(_QUARTERS + 1)]
     quarters = [np.arange(start, stop) for start, stop in pairwise(edges)]
     spans = [(start, stop) for start, stop in pairwise(edges) if start < stop]
-    crew.map(lambda span: weigh_own(pool, weighting.log_negatives, weighting.guard, *span), spans)
+    crew.map(lambda span: weigh_own(pool, weighting.log_negatives, *span), spans)
     centres, rate = _centres(pool)
     crew.map(partial(_estimate, pool, centres, rate), spans)
     search = partial(_search, pool, weighting)
@@ -58,6 +58,7 @@ def _open(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting)
         samples=samples,
         rows=rows,
         positive=np.einsum("ij,ij->i", rows[:, 0], rows[:, 1]),
+        bars=weighting.bars[samples],
         own=np.zeros(len(samples), np.float32),
         estimate=np.empty((len(samples), len(batches)), np.float32),
         near=np.empty((len(samples), len(batches)), np.float32),
@@ -98,4 +99,4 @@ def _nearness(pool: Pool, centres: Floats, span: tuple[int, int]) -> tuple[slice
 
 
 def _search(pool: Pool, weighting: Weighting, chosen: Ints) -> float:
-    return float(sweep(pool, chosen, weighting.log_negatives, weighting.guard, LEAST_GAIN))
+    return float(sweep(pool, chosen, weighting.log_negatives, LEAST_GAIN))

@@ -1,6 +1,6 @@
 """`Shuffle`: batches chosen at random, as in plain SGD."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -8,19 +8,19 @@ import numpy as np
 from batchcut._errors import check_integer, check_positive, invalid
 
 from ._draw import draw_batches
-from ._epoch import Leftover, Progress, order_generator
+from ._epoch import order_generator
 from ._inputs import Ints
-from ._parallel import workers
-from ._plan import BatchPlan
-from ._request import Request, check_choice, check_flag, close_request, open_request
+from ._parallel import Workers
+from ._request import Request, check_choice, check_flag
 from ._score import Weighting, check_margin
+from ._selector import PlanningSelector
 from ._similar import part_similar
 
 _MODES = ("without", "with", "fixed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shuffle:
+class Shuffle(PlanningSelector):
     """Random batches: without replacement, with replacement, or fixed for all epochs.
 
     - "without": a new random partition each epoch (`alg:sgd_wo_replacement`).
@@ -33,9 +33,9 @@ class Shuffle:
         per_step: With replacement: how many different batches make one step.
         steps: With replacement: how many steps the plan holds; None: as many as make N // B batches, at least one.
         temperature: τ, at which losses and weights are reported.
-        margin: Pairs whose similarity comes within it of an anchor's own positive count no weight and, in a
-            partition, are parted by random swaps where a few tries find room. With replacement, draws stay uniform:
-            the margin changes only what the plan reports, its weights and `margin_pairs`.
+        margin: Pairs within it, as in `Cut`, count no weight and, in a partition, are parted by random swaps where a
+            few tries find room. With replacement, draws stay uniform: the margin changes only what the plan reports,
+            its weights and `margin_pairs`.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 
@@ -61,39 +61,18 @@ class Shuffle:
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
 
-    def __call__(
-        self,
-        u: object,
-        v: object,
-        *,
-        batch_size: int,
-        seed: int = 0,
-        epoch: int = 0,
-        groups: object = None,
-        leftover: Leftover = "rotate",
-        progress: Progress | None = None,
-    ) -> BatchPlan:
-        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
-        check_integer("epoch", epoch, at_least=0)
-        request = open_request(
-            u,
-            v,
-            normalize=self.normalize,
-            batch_size=batch_size,
-            seed=seed,
-            epoch=0 if self.replacement == "fixed" else epoch,
-            groups=groups,
-            leftover=leftover,
-            progress=progress,
-        )
-        weighting = Weighting(request.batch_size, self.temperature, self.margin)
-        drawn = self.replacement == "with"
-        batches = self._draw(request) if drawn else request.shuffled()
-        if self.margin is not None and not drawn:
-            batches = part_similar(request, batches, weighting)
-        with workers(1) as crew:
-            plan = close_request(request, batches, self, weighting, crew=crew, repeats=drawn)
-        return replace(plan, epoch=int(epoch))
+    @property
+    def repeats(self) -> bool:
+        """Whether a sample may be in several batches of the plan."""
+        return self.replacement == "with"
+
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:  # noqa: ARG002
+        if self.repeats:
+            return self._draw(request)
+        if self.replacement == "fixed":
+            request = request.at_epoch(0)
+        batches = request.shuffled()
+        return batches if self.margin is None else part_similar(request, batches, weighting)
 
     def _draw(self, request: Request) -> Ints:
         samples = np.arange(len(request.pairs))

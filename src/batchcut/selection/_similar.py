@@ -20,16 +20,16 @@ def part_similar(request: Request, batches: Ints, weighting: Weighting) -> Ints:
 
     A swap is made if it leaves both samples with fewer similar ones in all and puts no two of a group together.
     """
-    if weighting.margin is None or len(batches) < 2:
+    if len(batches) < 2:
         return batches
     parted = batches.copy()
-    pairs, margin = request.pairs, np.float32(weighting.guard * weighting.temperature)
+    pairs, bars = request.pairs, weighting.bars * np.float32(weighting.temperature)
     codes = np.arange(len(pairs)) if request.codes is None else request.codes
     rng = search_generator(request.seed, request.epoch)
     rows = max(1, _ROWS_AT_ONCE // batches.shape[1])
     for start in range(0, len(batches), rows):
         tries = rng.integers(0, batches.size, (min(rows, len(batches) - start), batches.shape[1], _TRIES))
-        _part_similar(pairs.u, pairs.v, pairs.positive, codes, parted, start, tries, margin)
+        _part_similar(pairs.u, pairs.v, bars, codes, parted, start, tries)
         request.report(start / len(batches))
     return parted
 
@@ -46,12 +46,11 @@ def _dot(a: Floats, b: Floats) -> np.float32:
 def _clashes(
     u: Floats,
     v: Floats,
-    positive: Floats,
+    bars: Floats,
     codes: Ints,
     row: Ints,
     sample: int,
     place: int,
-    margin: np.float32,
 ) -> tuple[int, int]:
     """How many of a batch are of one group with `sample`, and how many similar to it, were it at `place`."""
     kin, similar = 0, 0
@@ -60,8 +59,8 @@ def _clashes(
         if j == place or other < 0:
             continue
         kin += codes[other] == codes[sample]
-        nearest = max(_dot(u[sample], v[other]), _dot(u[other], v[sample]))
-        similar += nearest >= min(positive[sample], positive[other]) - margin
+        both = _dot(u[sample], v[other]) + _dot(u[other], v[sample])
+        similar += both >= bars[sample] + bars[other]
     return kin, similar
 
 
@@ -69,12 +68,11 @@ def _clashes(
 def _part_similar(
     u: Floats,
     v: Floats,
-    positive: Floats,
+    bars: Floats,
     codes: Ints,
     batches: Ints,
     start: int,
     tries: Ints,
-    margin: np.float32,
 ) -> None:
     """Tries, for each sample with a similar one in its batch, the places that `tries` (rows, B, T) names."""
     width = batches.shape[1]
@@ -83,7 +81,7 @@ def _part_similar(
             x = batches[a, i]
             if x < 0:
                 continue
-            kin, similar = _clashes(u, v, positive, codes, batches[a], x, i, margin)
+            kin, similar = _clashes(u, v, bars, codes, batches[a], x, i)
             for target in tries[a - start, i]:
                 if similar == 0:
                     break
@@ -91,11 +89,11 @@ def _part_similar(
                 y = batches[b, j]
                 if a == b or y < 0:
                     continue
-                there_kin, there = _clashes(u, v, positive, codes, batches[b], x, j, margin)
+                there_kin, there = _clashes(u, v, bars, codes, batches[b], x, j)
                 if there >= similar:
                     continue
-                y_kin, y_similar = _clashes(u, v, positive, codes, batches[b], y, j, margin)
-                back_kin, back = _clashes(u, v, positive, codes, batches[a], y, i, margin)
+                y_kin, y_similar = _clashes(u, v, bars, codes, batches[b], y, j)
+                back_kin, back = _clashes(u, v, bars, codes, batches[a], y, i)
                 if there + back < similar + y_similar and there_kin + back_kin <= kin + y_kin:
                     batches[a, i], batches[b, j] = y, x
                     break

@@ -8,15 +8,15 @@ import numpy.typing as npt
 
 from batchcut._errors import check_positive
 
-from ._epoch import Leftover, Progress, search_generator
+from ._epoch import search_generator
 from ._inputs import Doubles, Ints, Pairs
 from ._interrupt import interruptible
-from ._parallel import workers
-from ._plan import BatchPlan
+from ._parallel import Workers
 from ._pools import check_pool, pool_bounds
-from ._request import check_choice, check_flag, close_request, open_request
+from ._request import Request, check_choice, check_flag
 from ._score import Weighting, check_margin
-from ._weights import pair_weights
+from ._selector import PlanningSelector
+from ._weights import graph
 
 Variant = Literal["paper", "authors"]
 _VARIANTS = ("paper", "authors")
@@ -66,7 +66,7 @@ def _eigenvector_rows(weights: npt.NDArray[Any], count: int, variant: Variant, r
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spectral:
+class Spectral(PlanningSelector):
     """The paper's SC: batches by even-sized spectral clustering of the graph w(k, l).
 
     Choosing a partition with the largest within-batch weight is choosing the least cut between batches
@@ -79,7 +79,8 @@ class Spectral:
         pool: How many random batches are clustered anew at a time, 40 in the paper; None: all.
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
         temperature: τ of the weights.
-        margin: Pairs whose similarity comes within it of an anchor's own positive get no weight.
+        margin: Pairs whose two similarities come, on average, within it of their own positives get no weight: each
+            could be the other's positive. None: all pairs have their weight.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 
@@ -98,53 +99,23 @@ class Spectral:
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
 
-    def __call__(
-        self,
-        u: object,
-        v: object,
-        *,
-        batch_size: int,
-        seed: int = 0,
-        epoch: int = 0,
-        groups: object = None,
-        leftover: Leftover = "rotate",
-        progress: Progress | None = None,
-    ) -> BatchPlan:
-        """Chooses batches of the pairs u: (N, d), v: (N, d); for the arguments see `Selector`."""
-        request = open_request(
-            u,
-            v,
-            normalize=self.normalize,
-            batch_size=batch_size,
-            seed=seed,
-            epoch=epoch,
-            groups=groups,
-            leftover=leftover,
-            progress=progress,
-        )
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:  # noqa: ARG002
         bounds = pool_bounds(request.batch_count, self.pool, partial=self.partial_pool)
         batches = request.shuffled()
-        weighting = Weighting(request.batch_size, self.temperature, self.margin)
         states = search_generator(request.seed, request.epoch).integers(0, 2**31, len(bounds))
         for done, (start, stop) in enumerate(bounds):
             batches[start:stop] = interruptible(
                 self._cluster, request.pairs, batches[start:stop], weighting, int(states[done])
             )
             request.report(done / len(bounds))
-        with workers(1) as crew:
-            return close_request(request, request.parted(batches), self, weighting, crew=crew)
+        return request.parted(batches)
 
     def _cluster(self, pairs: Pairs, batches: Ints, weighting: Weighting, random_state: int) -> Ints:
         if len(batches) == 1:
             return batches
         samples, sizes = batches[batches >= 0], (batches >= 0).sum(axis=1)
-        weights = pair_weights(
-            pairs.u[samples],
-            pairs.v[samples],
-            weighting.batch_size,
-            weighting.temperature,
-            margin=weighting.margin,
-        )
+        bars = weighting.bars[samples] * np.float32(weighting.temperature)
+        weights = graph(pairs.u[samples], pairs.v[samples], bars, weighting.batch_size, weighting.temperature)
         clustered = np.full_like(batches, -1)
         parts = even_spectral_clusters(weights, sizes, variant=self.variant, random_state=random_state)
         for row, part in zip(clustered, parts, strict=True):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from batchcut._errors import check_integer, check_positive
 
 from ._inputs import as_array, check_same_shape, unit_rows
-from ._score import Weighting, check_margin
+from ._score import bars_of, check_margin
 
 _ROWS_AT_ONCE = 512
 
@@ -37,24 +37,41 @@ def pair_weights(
         v: The embeddings of the other side; row i of u and v belong together.
         batch_size: B of the formula.
         temperature: τ, by which all similarities are divided.
-        margin: If given, a pair whose similarity comes within it of either anchor's own positive gets no weight.
+        margin: If given, a pair gets no weight if its two similarities come, on average, within it of the two own
+            positives: each could be taken for the other's positive.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
     size = check_integer("batch_size", batch_size, at_least=2)
     tau = check_positive("temperature", temperature)
-    weighting = Weighting(size, tau, check_margin(margin))
+    width = check_margin(margin)
     arrays = as_array("u", u), as_array("v", v)
     dtype = np.float64 if np.result_type(*arrays) == np.float64 else np.float32
     rows_u = unit_rows("u", arrays[0], normalize=normalize, dtype=dtype)
     rows_v = unit_rows("v", arrays[1], normalize=normalize, dtype=dtype)
     check_same_shape(rows_u, rows_v)
     positive = np.einsum("ij,ij->i", rows_u, rows_v)
+    return graph(rows_u, rows_v, None if width is None else bars_of(positive, width), size, tau)
+
+
+def graph(
+    rows_u: npt.NDArray[Any],
+    rows_v: npt.NDArray[Any],
+    bars: npt.NDArray[Any] | None,
+    batch_size: int,
+    temperature: float,
+) -> npt.NDArray[Any]:
+    """The weights of unit rows (n, d), none where two similarities together reach the two bars (n,) of a pair."""
+    dtype = rows_u.dtype
+    positive = np.einsum("ij,ij->i", rows_u, rows_v)
+    tau, offset = dtype.type(temperature), dtype.type(math.log(batch_size - 1))
     weights = np.empty((len(rows_u), len(rows_u)), dtype)
     for top in range(0, len(rows_u), _ROWS_AT_ONCE):
         for left in range(top, len(rows_u), _ROWS_AT_ONCE):
             rows, columns = slice(top, top + _ROWS_AT_ONCE), slice(left, left + _ROWS_AT_ONCE)
             there, back = rows_u[rows] @ rows_v[columns].T, rows_v[rows] @ rows_u[columns].T
-            tile = _tile(there, back, positive[rows, None], positive[None, columns], weighting)
+            tile = _tile(there, back, positive[rows, None], positive[None, columns], tau, offset)
+            if bars is not None:
+                tile[there + back >= bars[rows, None] + bars[None, columns]] = 0
             if left == top:  # the same to the last bit on both sides of the diagonal
                 tile = np.minimum(tile, tile.T)
             weights[rows, columns] = tile
@@ -68,17 +85,11 @@ def _tile(
     back: npt.NDArray[Any],
     p: npt.NDArray[Any],
     q: npt.NDArray[Any],
-    weighting: Weighting,
+    tau: np.floating[Any],
+    offset: np.floating[Any],
 ) -> npt.NDArray[Any]:
     def soft_plus(difference: npt.NDArray[Any]) -> npt.NDArray[Any]:
         zero = difference.dtype.type(0)
         return np.asarray(np.logaddexp(zero, difference / tau + offset))
 
-    tau, offset = (
-        there.dtype.type(weighting.temperature),
-        there.dtype.type(math.log(weighting.batch_size - 1)),
-    )
-    weights = soft_plus(there - p) + soft_plus(back - p) + soft_plus(there - q) + soft_plus(back - q)
-    blocked = np.maximum(there, back) >= np.minimum(p, q) - weighting.guard * tau
-    weights[blocked] = 0
-    return np.asarray(weights)
+    return np.asarray(soft_plus(there - p) + soft_plus(back - p) + soft_plus(there - q) + soft_plus(back - q))
