@@ -32,8 +32,8 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 }
 METHODS: dict[str, bc.selection.Selector] = {
     "Shuffle": bc.Shuffle(temperature=TEMPERATURE),
-    "Cut, pool of 10": bc.Cut(temperature=TEMPERATURE, pool=10, partial_pool=True),
-    "Cut": bc.Cut(temperature=TEMPERATURE),
+    "Cut, pool of 10, no margin": bc.Cut(temperature=TEMPERATURE, pool=10, partial_pool=True, margin=None),
+    "Cut, no margin": bc.Cut(temperature=TEMPERATURE, margin=None),
 }
 
 
@@ -141,11 +141,11 @@ def summary(rows: list[Row]) -> list[Row]:
 
 def table(rows: list[Row]) -> str:
     """The summary as text."""
-    lines = [f"{'norm':12}{'batches':18}{'top-1':>8}{'spread':>8}{'new statistics':>16}{'variance share':>16}"]
+    lines = [f"{'norm':12}{'batches':28}{'top-1':>8}{'spread':>8}{'new statistics':>16}{'variance share':>16}"]
     for row in rows:
         numbers = ("" if row[name] is None else f"{row[name]:.1%}" for name in ("spread", "renewed", "variance"))
         spread, renewed, variance = numbers
-        lines.append(f"{row['norm']:12}{row['method']:18}{row['top1']:>8.1%}{spread:>8}{renewed:>16}{variance:>16}")
+        lines.append(f"{row['norm']:12}{row['method']:28}{row['top1']:>8.1%}{spread:>8}{renewed:>16}{variance:>16}")
     return "\n".join(lines)
 
 
