@@ -22,7 +22,7 @@ def told_twice(plan: bc.BatchPlan) -> int:
 plans = {
     "shuffled": bc.Shuffle()(u, v, batch_size=20),
     "Cut, no guard": bc.Cut(margin=None)(u, v, batch_size=20),
-    "Cut with a margin": bc.Cut(margin=0.0)(u, v, batch_size=20),
+    "Cut with a margin": bc.Cut(margin=0.05)(u, v, batch_size=20),
     "Cut with groups": bc.Cut(margin=None)(u, v, batch_size=20, groups=story_of),
 }
 for name, plan in plans.items():
