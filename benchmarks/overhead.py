@@ -9,6 +9,7 @@ The bars: together at most 5 % of an epoch; recording alone under 2 % of a step;
 """
 
 import argparse
+import json
 import pickle
 import statistics
 import time
@@ -166,6 +167,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=15_000, help="how many at most (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=150, help="steps to time of each loop (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="where to write all figures, for benchmarks/tables.py")
     options = parser.parse_args()
     torch.manual_seed(0)
 
@@ -182,29 +184,58 @@ def main() -> None:
     planned = Loop(DataLoader(bc.Indexed(data), batch_sampler=sampler), bank, model)
     ratios = take_turns(plain, planned, min(options.steps, len(sampler)))
     half = bc.EmbeddingBank(len(images), DIM, dtype=torch.float16)
-    report(plain, planned, ratios, len(sampler))
-    right = half.nbytes == half.u.untyped_storage().nbytes() == 4 * len(images) * DIM
-    print(f"{verdict(right)}: a float16 bank takes {half.nbytes:,} bytes = 4 N d")
+    facts = measured(plain, planned, ratios, len(sampler)) | {
+        "images": len(images),
+        "real": options.cifar is not None,
+        "batch_size": options.batch_size,
+        "bank_bytes": half.nbytes,
+        "bank_right": half.nbytes == half.u.untyped_storage().nbytes() == 4 * len(images) * DIM,
+    }
+    report(facts)
+    if options.json is not None:
+        options.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
-def report(plain: Loop, planned: Loop, ratios: list[float], steps: int) -> None:
-    """Prints the parts and the whole, for an epoch of so many steps."""
+def measured(plain: Loop, planned: Loop, ratios: list[float], steps: int) -> dict[str, Any]:
+    """The parts and the whole in seconds, for an epoch of so many steps, and the shares that the bars are about."""
     step, record, with_plan = (statistics.median(x) for x in (plain.step, planned.record, planned.load))
     planning = planned.load[0] - with_plan
     recording, sampling = steps * record, steps * (with_plan - statistics.median(plain.load))
-    epoch = steps * step
-    added = (recording + planning + sampling) / epoch
     cpu_planning = planned.cpu_load[0] - statistics.median(planned.cpu_load)
-    cpu_added = (recording + cpu_planning + sampling) / (steps * statistics.median(plain.cpu_step))
-    print(f"epoch     {epoch:7.2f} s  ({steps} steps of {1000 * step:.1f} ms; {len(plain.step)} of each loop timed)")
-    print(f"recording {recording:7.3f} s  ({1000 * record:.3f} ms a step)")
-    print(f"planning  {planning:7.3f} s  (the whole set, once; {cpu_planning:.3f} s of the processors)")
-    print(f"sampling  {sampling:7.3f} s  (loading with the plan less loading without)")
-    print(f"side by side, turn by turn: {statistics.median(ratios) - 1:+.2%} without the planning (noise included)")
+    cpu_epoch = steps * statistics.median(plain.cpu_step)
+    return {
+        "steps": steps,
+        "timed": len(plain.step),
+        "step": step,
+        "record": record,
+        "epoch": steps * step,
+        "recording": recording,
+        "planning": planning,
+        "cpu_planning": cpu_planning,
+        "sampling": sampling,
+        "side_by_side": statistics.median(ratios) - 1,
+        "added": (recording + planning + sampling) / (steps * step),
+        "cpu_added": (recording + cpu_planning + sampling) / cpu_epoch,
+        "recording_share": record / step,
+        "most_added": MOST_ADDED,
+        "most_recording": MOST_RECORDING,
+    }
+
+
+def report(facts: dict[str, Any]) -> None:
+    """Prints what was measured, and whether the bars are cleared."""
+    timed = f"{facts['steps']} steps of {1000 * facts['step']:.1f} ms; {facts['timed']} of each loop timed"
+    print(f"epoch     {facts['epoch']:7.2f} s  ({timed})")
+    print(f"recording {facts['recording']:7.3f} s  ({1000 * facts['record']:.3f} ms a step)")
+    processors = f"{facts['cpu_planning']:.3f} s of the processors"
+    print(f"planning  {facts['planning']:7.3f} s  (the whole set, once; {processors})")
+    print(f"sampling  {facts['sampling']:7.3f} s  (loading with the plan less loading without)")
+    print(f"side by side, turn by turn: {facts['side_by_side']:+.2%} without the planning (noise included)")
+    added, cpu_added, share = facts["added"], facts["cpu_added"], facts["recording_share"]
     right = verdict(max(added, cpu_added) <= MOST_ADDED)
     print(f"{right}: {added:.2%} added to an epoch, {cpu_added:.2%} of the processors' time, at most {MOST_ADDED:.0%}")
-    share = record / step
     print(f"{verdict(share < MOST_RECORDING)}: recording takes {share:.2%} of a step, under {MOST_RECORDING:.0%}")
+    print(f"{verdict(facts['bank_right'])}: a float16 bank takes {facts['bank_bytes']:,} bytes = 4 N d")
 
 
 def verdict(right: bool) -> str:

@@ -1,13 +1,12 @@
-"""Writes the table and the plot of docs/selection.md from the results of a run of `selection.py --json`."""
+"""The tables and the plot of docs/selection.md from the results of `selection.py --json`; `tables.py` writes them."""
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-_BEGIN, _END = "<!-- measured: begin -->", "<!-- measured: end -->"
 _SHOWN = ("S1", "S2", "S3", "S4")
 _PLACES = [(right, up) for far in range(0, 120, 4) for up in ((far, -far) if far else (0,)) for right in (True, False)]
+_SC = "SC (authors), pool of 40"
+_DIAL = ("Shuffle", "Cut, pool of 40", "Cut, 1 round", "Cut", "Cut, 10 rounds")
 
 
 def table(facts: dict[str, Any]) -> str:
@@ -24,12 +23,46 @@ def table(facts: dict[str, Any]) -> str:
         if name in facts["bounds"]:
             parts += ["", f"`Cut` reaches {facts['bounds'][name]:.1%} of the upper bound on the weight."]
         parts.append("")
-    parts += ["| bar | measured | must be | |", "|---|---|---|---|"]
+    return "\n".join([*parts, bars_table(facts)])
+
+
+def bars_table(facts: dict[str, Any]) -> str:
+    """The bars in Markdown."""
+    lines = ["| bar | measured | must be | |", "|---|---|---|---|"]
     for bar in facts["bars"]:
         sign = "≥" if bar["at_least"] else "≤"
         verdict = "pass" if bar["passed"] else "**fail**"
-        parts.append(f"| {bar['name']} | {bar['value']:.3g} | {sign} {bar['bound']:g} | {verdict} |")
-    return "\n".join(parts)
+        lines.append(f"| {bar['name']} | {bar['value']:.3g} | {sign} {bar['bound']:g} | {verdict} |")
+    return "\n".join(lines)
+
+
+def summary_table(facts: dict[str, Any]) -> str:
+    """A line for each set: the mean batch loss and the seconds of shuffled, spectral and cut batches."""
+    lines = ["| set | shuffled | SC, pools of 40 | `Cut`, pools of 40 | `Cut` |", "|---|---|---|---|---|"]
+    for name, rows in facts["rows"].items():
+        cells = [_loss_and_seconds(rows.get(method)) for method in ("Shuffle", _SC, "Cut, pool of 40", "Cut")]
+        lines.append(f"| {name}: {facts['about'][name]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def dial_table(facts: dict[str, Any]) -> str:
+    """How hard the batches of each setting are, as a multiple of the shuffled loss, and how long they take."""
+    names = [name for name in _SHOWN if "Shuffle" in facts["rows"].get(name, {})]
+    titles = [f"{name}: times the shuffled loss | seconds" for name in names]
+    lines = [f"| setting | {' | '.join(titles)} |", "|---" * (1 + 2 * len(names)) + "|"]
+    for method in _DIAL:
+        cells = [_times_and_seconds(facts["rows"][name].get(method), facts["rows"][name]["Shuffle"]) for name in names]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    about = [f"{name}: {facts['about'][name]}." for name in names]
+    return "\n".join([*lines, "", *about])
+
+
+def _loss_and_seconds(row: dict[str, Any] | None) -> str:
+    return "–" if row is None else f"{row['loss']:.3f} in {row['seconds']:.2f} s"
+
+
+def _times_and_seconds(row: dict[str, Any] | None, shuffled: dict[str, Any]) -> str:
+    return "– | –" if row is None else f"{row['loss'] / shuffled['loss']:.1f} | {row['seconds']:.2f}"
 
 
 def plot(facts: dict[str, Any], path: Path) -> None:
@@ -83,21 +116,3 @@ def _label(panel: Any, rows: dict[str, Any]) -> None:
                 textcoords="offset points",
                 arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "grey"},
             )
-
-
-def main() -> None:
-    """Reads the results, replaces the measured part of the page and draws the plot beside it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--page", type=Path, default=Path("docs/selection.md"))
-    options = parser.parse_args()
-    facts = json.loads(options.results.read_text())
-    page = options.page.read_text()
-    head, _, rest = page.partition(_BEGIN)
-    _, _, tail = rest.partition(_END)
-    options.page.write_text(f"{head}{_BEGIN}\n{table(facts)}\n{_END}{tail}")
-    plot(facts, options.page.parent / "img" / "selection.svg")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,14 @@
-"""The documentation builds, and a warning is an error."""
+"""The documentation builds, a warning is an error, and its tables are those of the benchmarks' results."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,3 +23,62 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "PlannedBatchSampler" in (tmp_path / "api" / "sampling" / "index.html").read_text(encoding="utf-8")
+
+
+def test_pages_hold_the_tables_of_the_results() -> None:
+    pages = tables.pages(ROOT / "docs")
+    assert {"benchmarks.md", "choosing.md", "faq.md", "selection.md"} <= {page.name for page in pages}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        again = tables.rewritten(text, ROOT / "benchmarks")
+        assert again == text, f"{page.name} is not up to date: run python benchmarks/tables.py"
+
+
+def test_all_tables_are_shown() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in tables.pages(ROOT / "docs")]
+    assert {match["name"] for text in texts for match in tables.PART.finditer(text)} == set(tables.SOURCES)
+
+
+def test_a_table_without_results_says_so(tmp_path: Path) -> None:
+    page = "before\n<!-- begin training -->\nold\n<!-- end training -->\nafter\n"
+    written = tables.rewritten(page, tmp_path)
+    assert written == f"before\n<!-- begin training -->\n\n{tables.ABSENT}\n\n<!-- end training -->\nafter\n"
+    assert tables.rewritten(written, tmp_path) == written
+
+
+def test_training_table_shows_the_summary(tmp_path: Path) -> None:
+    shuffled = {
+        "data": "images",
+        "objective": "simclr",
+        "method": "Shuffle",
+        "seeds": 3,
+        "top1": 0.451,
+        "spread": 0.0042,
+        "gain": 0.0,
+        "share_of_steps": 1.0,
+        "added_time": 0.0,
+    }
+    cut = shuffled | {"method": "Cut", "top1": 0.4834, "spread": None, "gain": 0.0324, "added_time": 0.031}
+    rows = [shuffled, cut | {"share_of_steps": 0.6}, cut | {"method": "Spectral", "share_of_steps": None}]
+    (tmp_path / "training_results.json").write_text(json.dumps({"runs": [], "summary": rows}), encoding="utf-8")
+    lines = tables.table("training", tmp_path).splitlines()
+    assert lines[2:] == [
+        "| images | simclr | Shuffle | 3 | 45.10 ± 0.42 % | +0.00 | 100% | 0.0% |",
+        "| images | simclr | Cut | 3 | 48.34 % | +3.24 | 60% | 3.1% |",
+        "| images | simclr | Spectral | 3 | 48.34 % | +3.24 | not reached by all | 3.1% |",
+    ]
+
+
+def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
+    facts = {"images": 15_000, "real": True, "batch_size": 32, "steps": 468, "step": 0.04, "timed": 150}
+    facts |= {"epoch": 20.0, "recording": 0.1, "planning": 0.6, "sampling": 0.02, "added": 0.036, "cpu_added": 0.042}
+    (tmp_path / "overhead_results.json").write_text(json.dumps(facts), encoding="utf-8")
+    table = tables.table("overhead", tmp_path)
+    assert "15,000 CIFAR-100 images, B = 32, 468 steps of 40.0 ms, 150 of each loop timed." in table
+    assert "| planning | 0.600 | 3.00% |" in table
+    assert table.endswith("| together | 0.720 | 3.60% by the clock, 4.20% of the processors' time |")
+
+
+def test_a_table_that_nobody_makes_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a table must be one of selection, .*; got speed"):
+        tables.rewritten("<!-- begin speed -->\n<!-- end speed -->", tmp_path)

@@ -25,11 +25,13 @@ class Run:
         prints: a pattern that its output must match.
         needs: a module without which it is skipped.
         with_: options of Python.
+        options: of the example itself.
     """
 
     prints: str
     needs: str | None = None
     with_: tuple[str, ...] = ("-W", "error")
+    options: tuple[str, ...] = ()
 
 
 RUNS = {
@@ -41,6 +43,21 @@ RUNS = {
         with_=("-W", "error", "-W", SAYS_TORCHDATA),
     ),
     "many_processes": Run(r"(epoch \d: 10 steps, every sample once: True\s+){3}", with_=tuple(TORCHRUN)),
+    "simclr_images": Run(
+        r"^1,438 images .* among 359 others\nShuffle  top-1 \d\d\.\d%\nCut      top-1 \d\d\.\d%$",
+        options=("--epochs", "2"),
+    ),
+    "two_towers_features": Run(
+        r"^4,000 pairs .* among 1,000 others\nShuffle  top-1 \d\d\.\d%, .*\nCut      top-1 \d\d\.\d%, .*$",
+        options=("--epochs", "3", "--refresh", "2", "--fill"),
+    ),
+    "false_negatives": Run(
+        r"Cut, no guard +[78]\d\d pairs of one story, .*\n(.*\n)*Cut with groups +0 pairs of one story"
+    ),
+    "hardness": Run(r"Shuffle\(\) +loss at temperature 0\.1: 0\.2\d\d.*\n(.*\n)*Cut\(\) +loss .*: 2\.\d+, 100% .*"),
+    "batch_sizes": Run(r"(batches of +\d+: +\d+\.\d times the shuffled loss \(.*\)\n){4}"),
+    "one_plan": Run(r"^\(15, 64\)\nCut\((.*\n)*read again, it is the same: True"),
+    "with_sogclr": Run(r"(epoch \d: the last loss is -?\d\.\d{3}\n){3}"),
     "streams": Run(r"30 batches of a stream: mean loss 2\.\d+ as they come, 5\.\d+ planned\nafter 30 steps .*: 1\.\d+"),
 }
 
@@ -76,7 +93,7 @@ def test_examples_of_the_guides_run(name: str) -> None:
     run = RUNS[name]
     if run.needs is not None and importlib.util.find_spec(run.needs) is None:
         pytest.skip(f"{run.needs} is an extra: pip install 'batchcut[integrations]'")
-    command = [sys.executable, *run.with_, str(ROOT / "examples" / f"{name}.py")]
+    command = [sys.executable, *run.with_, str(ROOT / "examples" / f"{name}.py"), *run.options]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
@@ -86,9 +103,15 @@ def test_examples_of_the_guides_run(name: str) -> None:
     assert re.search(run.prints, done.stdout), done.stdout
 
 
-def test_every_example_that_a_guide_shows_is_run() -> None:
-    guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
-    shown = {match["path"] for guide in guides for match in SNIPPET.finditer(guide.read_text(encoding="utf-8"))}
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_python_snippet_is_a_file(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert text.count("```python") == len(SNIPPET.findall(text))
+
+
+def test_every_example_that_a_document_shows_is_run() -> None:
+    texts = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
+    shown = {match["path"] for text in texts for match in SNIPPET.finditer(text)}
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
     assert {f"examples/{name}.py" for name in RUNS} <= shown
     assert all(Path(path).stem in RUNS or Path(path).name in tests for path in shown)

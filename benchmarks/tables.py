@@ -1,0 +1,134 @@
+"""Writes the tables of the documentation from the JSON that the benchmarks wrote.
+
+What stands in docs/ between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by the table of that name. Where
+a benchmark has not been run there is no file, and the table says so.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import selection_report
+
+ROOT = Path(__file__).resolve().parents[1]
+ABSENT = "*not measured yet*"
+PART = re.compile(
+    r"(?P<begin><!-- begin (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end><!-- end (?P=name) -->)", re.DOTALL
+)
+
+Facts = dict[str, Any]
+
+
+class Source(NamedTuple):
+    """A file in benchmarks/, and how its table is made."""
+
+    file: str
+    table: Callable[[Facts], str]
+
+
+def training_table(facts: Facts) -> str:
+    """Retrieval at equal steps, from `training.py --output`."""
+    lines = ["| data | objective | batches | seeds | top-1 | gain | steps to the shuffled result | time added |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    for row in facts["summary"]:
+        spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.2f}"
+        top1 = f"{100 * row['top1']:.2f}{spread} %"
+        share = "not reached by all" if row["share_of_steps"] is None else f"{row['share_of_steps']:.0%}"
+        gain = "–" if row["gain"] is None else f"{100 * row['gain']:+.2f}"
+        cells = (
+            row["data"],
+            row["objective"],
+            row["method"],
+            row["seeds"],
+            top1,
+            gain,
+            share,
+            _percent(row, "added_time"),
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def overhead_table(facts: Facts) -> str:
+    """What is added to an epoch, from `overhead.py --json`."""
+    images = "CIFAR-100 images" if facts["real"] else "images of noise"
+    steps = f"{facts['steps']} steps of {1000 * facts['step']:.1f} ms, {facts['timed']} of each loop timed"
+    lines = [f"{facts['images']:,} {images}, B = {facts['batch_size']}, {steps}.", ""]
+    lines += ["| part | seconds of an epoch | share of the epoch |", "|---|---|---|"]
+    lines += [f"| the epoch, shuffled | {facts['epoch']:.2f} | |"]
+    parts = ("recording", "planning", "sampling")
+    lines += [f"| {name} | {facts[name]:.3f} | {facts[name] / facts['epoch']:.2%} |" for name in parts]
+    added = f"{facts['added']:.2%} by the clock, {facts['cpu_added']:.2%} of the processors' time"
+    return "\n".join([*lines, f"| together | {facts['added'] * facts['epoch']:.3f} | {added} |"])
+
+
+def batch_norm_table(facts: Facts) -> str:
+    """Scores with batch norm and without, from `batch_norm.py --json`."""
+    lines = ["| norm | batches | top-1 | with new statistics | variance share |", "|---|---|---|---|---|"]
+    for row in facts["summary"]:
+        spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.1f}"
+        cells = (row["norm"], row["method"], f"{100 * row['top1']:.1f}{spread} %")
+        lines.append(f"| {' | '.join(cells)} | {_percent(row, 'renewed')} | {_percent(row, 'variance')} |")
+    seeds = {row["seeds"] for row in facts["summary"]}
+    return "\n".join([*lines, "", f"{facts['epochs']} epochs, {max(seeds)} seeds: means ± standard deviation."])
+
+
+def _percent(row: Facts, name: str) -> str:
+    return "–" if row[name] is None else f"{row[name]:.1%}"
+
+
+SOURCES = {
+    "selection": Source("selection_results.json", selection_report.table),
+    "selection-summary": Source("selection_results.json", selection_report.summary_table),
+    "selection-bars": Source("selection_results.json", selection_report.bars_table),
+    "hardness": Source("selection_results.json", selection_report.dial_table),
+    "training": Source("training_results.json", training_table),
+    "overhead": Source("overhead_results.json", overhead_table),
+    "batch-norm": Source("batch_norm_results.json", batch_norm_table),
+}
+
+
+def table(name: str, results: Path) -> str:
+    """The table of that name, from the file in the folder `results`."""
+    if name not in SOURCES:
+        raise ValueError(f"a table must be one of {', '.join(SOURCES)}; got {name}")
+    path = results / SOURCES[name].file
+    if not path.exists():
+        return ABSENT
+    return SOURCES[name].table(json.loads(path.read_text(encoding="utf-8")))
+
+
+def rewritten(page: str, results: Path) -> str:
+    """The text of a page with each of its tables made anew."""
+    return PART.sub(lambda part: f"{part['begin']}\n{table(part['name'], results)}\n\n{part['end']}", page)
+
+
+def pages(docs: Path) -> list[Path]:
+    """The pages that have such a table."""
+    return [path for path in sorted(docs.rglob("*.md")) if PART.search(path.read_text(encoding="utf-8"))]
+
+
+def main() -> None:
+    """Rewrites the pages and draws the plot."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-plot", action="store_true", help="leave docs/img/selection.svg alone")
+    options = parser.parse_args()
+    results, docs = ROOT / "benchmarks", ROOT / "docs"
+    for path in pages(docs):
+        before = path.read_text(encoding="utf-8")
+        after = rewritten(before, results)
+        path.write_text(after, encoding="utf-8")
+        print(f"{path.relative_to(ROOT)}: {'as it was' if after == before else 'written'}")
+    selection = results / SOURCES["selection"].file
+    if selection.exists() and not options.no_plot:
+        selection_report.plot(json.loads(selection.read_text(encoding="utf-8")), docs / "img" / "selection.svg")
+
+
+if __name__ == "__main__":
+    main()
