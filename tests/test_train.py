@@ -77,7 +77,8 @@ def test_json_and_nothing_else(pairs: str, tmp_path: Path, capsys: pytest.Captur
     assert said.err == ""
 
 
-def test_quiet_prints_nothing(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--data", pairs, *SMALL, "-o", tmp_path / "run", "--quiet") == 0
     assert capsys.readouterr() == ("", "")
 
 
@@ -168,7 +169,7 @@ def test_official_files_that_are_missing_or_damaged(tmp_path: Path, capsys: pyte
         ("epochs", "settings must have the form KEY=VALUE; got 'epochs'"),
         ("batch_size=97", "batch_size must be at most the number of training samples, 96; got 97"),
         (f"machine.devices={(os.cpu_count() or 1) + 1000}", "machine.devices must be at most the number of processors"),
-        ("machine.accelerator=tpu", "machine.accelerator must be one that is here; got 'tpu': "),
+        ("machine.accelerator=abacus", "machine.accelerator must be one that is here; got 'abacus': "),
     ],
 )
 def test_settings_that_cannot_be(
@@ -178,13 +179,11 @@ def test_settings_that_cannot_be(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("rate", "what"), [("1e30", "an embedding is zero or not finite"), ("1e4", "")])
-def test_a_diverged_loss_is_said(
-    rate: str, what: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("rate", ["1e30", "1e12"])
+def test_a_diverged_loss_is_said(rate: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (f"optimiser.learning_rate={rate}", "optimiser.name=sgd", "optimiser.warmup_epochs=0", "--quiet")
     line = refused(capsys, "--data", pairs, *SMALL, "-o", tmp_path / "run", *words)
-    assert f"training has diverged: {what}" in line
+    assert "training has diverged: an embedding is zero or not finite after step 1 in epoch 0; " in line
     assert "A lower optimiser.learning_rate" in line
 
 
@@ -277,6 +276,7 @@ def test_a_terminal_sees_loss_rate_and_time_left(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
     with Watcher(hidden=False) as watcher:
         watcher({"event": "fetch", "name": "data.tar", "done": 2_000_000, "total": 5_000_000})
         watcher({"event": "step", "loss": 1.25, "epoch": 3, "step": 70})

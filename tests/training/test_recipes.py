@@ -51,8 +51,8 @@ def test_every_method_takes_the_steps_of_a_hundred_epochs(data: str, samples: in
     for objective in ("simclr", "sogclr"):
         for method in METHODS:
             config = config_named(f"paper-{data}-{objective}-{method}")
-            bank = replace(config, model=replace(config.model, dim=1))  # of which only the length matters here
-            batches = Batches(bank, samples=samples, device=torch.device("cpu"), rank=0, world=1)
+            narrow = replace(config, model=replace(config.model, dim=1))  # a small bank will do to count
+            batches = Batches(narrow, samples=samples, device=torch.device("cpu"), rank=0, world=1)
             assert batches.steps(accumulate=1) == pytest.approx(100 * (samples // 32), rel=5e-4)
 
 
