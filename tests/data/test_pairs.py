@@ -140,7 +140,7 @@ def test_a_comma_in_a_name(tmp_path: Path) -> None:
             "test_v must hold numbers that are finite in single precision; got others in row 0",
         ),
         (
-            {"train_u": np.full((8, 3), 1e300)},
+            {"train_u": np.full((30, 5), 1e300)},
             "train_u must hold numbers that are finite in single precision; got others in row 0",
         ),
         ({"test_u": np.zeros((1, 5)), "test_v": np.zeros((1, 3))}, "test must hold at least 2 samples; got 1"),
