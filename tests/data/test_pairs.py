@@ -135,7 +135,14 @@ def test_a_comma_in_a_name(tmp_path: Path) -> None:
         ({"test_u": np.zeros((8, 4))}, r"test must hold features as wide as train's, \(5, 3\); got \(4, 3\)"),
         ({"train_u": np.zeros((30, 5), int)}, "u must hold floating-point numbers; got int64"),
         ({"train_u": np.zeros(30)}, r"u must have two dimensions \(samples, features\); got shape \(30,\)"),
-        ({"test_v": np.full((8, 3), np.inf)}, "test_v must hold finite numbers; got others in row 0"),
+        (
+            {"test_v": np.full((8, 3), np.inf)},
+            "test_v must hold numbers that are finite in single precision; got others in row 0",
+        ),
+        (
+            {"train_u": np.full((30, 5), 1e300)},
+            "train_u must hold numbers that are finite in single precision; got others in row 0",
+        ),
         ({"test_u": np.zeros((1, 5)), "test_v": np.zeros((1, 3))}, "test must hold at least 2 samples; got 1"),
         ({"test_u": np.zeros((0, 5)), "test_v": np.zeros((0, 3))}, "test must hold at least 2 samples; got 0"),
     ],

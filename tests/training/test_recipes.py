@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
 from batchcut.training import (
@@ -18,6 +19,7 @@ from batchcut.training import (
     recipe_names,
     train,
 )
+from batchcut.training._batches import Batches
 
 METHODS = {"sgd": Shuffle, "osgd": Ordered, "sc": Spectral}
 CELLS = [(d, o, m) for d in ("cifar100", "tiny-imagenet") for o in ("simclr", "sogclr") for m in METHODS]
@@ -33,17 +35,33 @@ def test_the_twelve_cells_of_the_table_are_as_in_the_paper(data: str, objective:
     assert (config.data.name, config.objective.loss) == (data, objective)
     assert isinstance(config.selection.selector, METHODS[method])
     assert config.selection.selector.temperature == config.objective.temperature == 0.1
-    assert (config.epochs, config.batch_size, config.objective.gamma) == (100, 32, 0.9)
+    assert (config.batch_size, config.objective.gamma) == (32, 0.9)
     assert config.peak_rate == pytest.approx(0.075 * 32**0.5)
     optimiser = config.optimiser
     assert (optimiser.name, optimiser.momentum, optimiser.weight_decay) == ("lars", 0.9, 1e-6)
-    assert optimiser.warmup_epochs == 10
+    assert optimiser.warmup_epochs == pytest.approx(config.epochs / 10)
     model = config.model
     assert (model.encoder, model.projection, model.dim, model.zero_init) == ("resnet18", 2048, 128, True)
-    if isinstance(config.selection.selector, Ordered):
-        assert (config.selection.selector.k, config.selection.selector.q) == (1500, 150)
     if isinstance(config.selection.selector, Spectral):
         assert config.selection.selector.pool == 40
+
+
+@pytest.mark.parametrize(("data", "samples"), [("cifar100", 50_000), ("tiny-imagenet", 100_000)])
+def test_every_method_takes_the_steps_of_a_hundred_epochs(data: str, samples: int) -> None:
+    for objective in ("simclr", "sogclr"):
+        for method in METHODS:
+            config = config_named(f"paper-{data}-{objective}-{method}")
+            narrow = replace(config, model=replace(config.model, dim=1))  # a small bank will do to count
+            batches = Batches(narrow, samples=samples, device=torch.device("cpu"), rank=0, world=1)
+            assert batches.steps(accumulate=1) == pytest.approx(100 * (samples // 32), rel=5e-4)
+
+
+@pytest.mark.parametrize("data", ["cifar100", "tiny-imagenet"])
+def test_osgd_chooses_without_replacement_from_a_pass(data: str) -> None:
+    for objective in ("simclr", "sogclr"):
+        selection = config_named(f"paper-{data}-{objective}-osgd").selection
+        assert selection.selector == Ordered(k=1500, q=150, replacement=False, temperature=0.1)
+        assert (selection.planned_from, selection.shuffled_epochs) == ("training-pass", 0)
 
 
 def test_there_is_a_cut_recipe_beside_each_cell() -> None:
@@ -68,7 +86,7 @@ def test_a_paper_recipe_trains_on_less(name: str, tmp_path: Path) -> None:
     config = config_named(name)
     selector = config.selection.selector
     if isinstance(selector, Ordered):
-        selector = replace(selector, k=6, q=2, steps=1)
+        selector = replace(selector, k=6, q=2)
     small = replace(
         config,
         epochs=2,

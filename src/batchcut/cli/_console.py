@@ -7,6 +7,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -28,7 +29,7 @@ def console() -> Console:
 def counting_progress(*, hidden: bool) -> Progress:
     """A bar that counts steps; it goes away when the work is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
+    return _passing(*columns, hidden=hidden)
 
 
 def share_progress(*, hidden: bool) -> Progress:
@@ -40,4 +41,10 @@ def share_progress(*, hidden: bool) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
+    return _passing(*columns, hidden=hidden)
+
+
+def _passing(*columns: ProgressColumn, hidden: bool) -> Progress:
+    """Where the error stream is no terminal, Rich would leave an empty line of a bar that goes away."""
+    errors = Console(stderr=True)
+    return Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal)

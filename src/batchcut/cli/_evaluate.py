@@ -14,21 +14,12 @@ from batchcut._errors import check_integer, invalid
 
 from ._console import console, share_progress
 from ._exit import DONE
+from ._scores import COLUMNS, cell
 
 if TYPE_CHECKING:
     from batchcut.data import Images, Pairs, Split
     from batchcut.evaluation import Draws
     from batchcut.training import Config, TrainedModel
-
-_COLUMNS = {
-    "top1": "top-1",
-    "top5": "top-5",
-    "top10": "top-10",
-    "mrr": "MRR",
-    "mean_rank": "mean rank",
-    "median_rank": "median rank",
-}
-_SHARES = ("top1", "top5", "top10")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +192,7 @@ def _print_scores(scores: dict[str, Any]) -> None:
     title = f"{scores['run']}, step {scores['step']:,}: {scores['data']}, {scores['test']:,} test samples"
     table = Table(title=title, title_justify="left")
     table.add_column("task")
-    for heading in _COLUMNS.values():
+    for heading in COLUMNS.values():
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row("retrieval", *_cells(scores["retrieval"]))
     if "corrupted" in scores:
@@ -216,14 +207,10 @@ def _print_scores(scores: dict[str, Any]) -> None:
 
 
 def _cells(scores: dict[str, Any]) -> list[str]:
-    cells = []
-    for name in _COLUMNS:
-        unit = 100 if name in _SHARES else 1
-        text = f"{unit * scores[name]:.1f} %" if name in _SHARES else f"{scores[name]:.4g}"
-        if scores.get("draws", 1) > 1 and name in _SHARES:
-            text = f"{unit * scores[name]:.1f} ± {unit * scores[f'{name}_spread']:.1f} %"
-        cells.append(text)
-    return cells
+    # One draw has no spread to show, though it has a number for it.
+    spread = scores.get("draws", 1) > 1
+    shown = {name: value for name, value in scores.items() if spread or not name.endswith("_spread")}
+    return [cell(shown, name) for name in COLUMNS]
 
 
 def _reporter(progress: Progress, name: str) -> Callable[[float], None]:

@@ -5,6 +5,7 @@ import io
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="replace")
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if not debug:
+        warnings.formatwarning = _warning
     if words == ["--version"]:
         print(_versions())
         sys.exit(DONE)
@@ -85,6 +88,11 @@ def parsed(words: Sequence[str]) -> Verb:
         return tyro.cli(kind, prog=name, description=help_of(kind), args=words[1:], config=settings)
     verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
     return verb
+
+
+def _warning(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning as a line of its own, without the place in the code that it came from."""
+    return f"batchcut: warning: {message}\n"
 
 
 def _give_up(error: Exception) -> NoReturn:

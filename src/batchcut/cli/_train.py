@@ -1,19 +1,17 @@
 """`batchcut train`: from images or pairs to an encoder."""
 
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ._console import console
 from ._exit import DONE
+from ._scores import COLUMNS, cell
+from ._watcher import Watcher
 
 if TYPE_CHECKING:
     from batchcut.training import Config, Result
@@ -58,6 +56,9 @@ class Train:
     root: Path | None = None
     """Short for data.root=...: where data sets are."""
 
+    download: bool = False
+    """Short for data.download=true: fetch what is missing from the official address."""
+
     show: bool = False
     """Print all settings as TOML and do nothing else."""
 
@@ -76,20 +77,25 @@ class Train:
         if self.recipe == "list":
             print("\n".join(recipe_names()))
             return DONE
-        config = None if self.resume is not None else self._settings()
-        if self.resume is not None and (self.settings or self.recipe or self.config or self.data or self.root):
-            raise ValueError("--resume goes on with the settings of the run; it takes no others")
-        if config is not None and self.show:
-            print(to_toml(config), end="")
-            return DONE
-        with _Watcher(hidden=self.quiet or self.json) as watcher:
-            if self.resume is not None:
+        if self.resume is not None:
+            self._check_alone()
+            with Watcher(hidden=self.quiet or self.json) as watcher:
                 result = resume(self.resume, observe=watcher)
-            elif config is not None:
+        else:
+            config = self._settings()
+            if self.show:
+                print(to_toml(config), end="")
+                return DONE
+            with Watcher(hidden=self.quiet or self.json) as watcher:
                 result = train(config, self.run_folder or _folder_for(config), observe=watcher)
         if _leads():
             self._print(result)
         return DONE
+
+    def _check_alone(self) -> None:
+        others = (self.settings, self.recipe, self.config, self.run_folder, self.data, self.root)
+        if any(others) or self.download or self.show:
+            raise ValueError("--resume goes on with a run as it was begun; nothing but --json and --quiet goes with it")
 
     def _settings(self) -> "Config":
         from batchcut.training import config_of, merged, read_toml, recipe, with_overrides
@@ -105,6 +111,8 @@ class Train:
             overrides["data.name"] = json.dumps(self.data)
         if self.root is not None:
             overrides["data.root"] = json.dumps(str(self.root))
+        if self.download:
+            overrides["data.download"] = "true"
         return config_of(with_overrides(tree, overrides), source=", ".join(sources) or "settings")
 
     def _usual_recipe(self) -> str | None:
@@ -121,61 +129,12 @@ class Train:
             return
         table = Table(title=f"{result.run}", title_justify="left", show_header=False)
         table.add_row("steps", f"{result.steps:,}")
-        for name, value in result.scores.items():
-            table.add_row(name, f"{value:.2f}" if "rank" in name else f"{value:.2%}")
+        for name, heading in COLUMNS.items():
+            table.add_row(heading, cell(result.scores, name))
         total = sum(result.seconds.values())
         for name, value in result.seconds.items():
             table.add_row(f"seconds {name}", f"{value:.1f} ({value / total:.1%})")
         console().print(table)
-
-
-class _Watcher:
-    """Shows a bar on a terminal, and one line an evaluation elsewhere; on the error stream."""
-
-    def __init__(self, *, hidden: bool) -> None:
-        self._console = Console(stderr=True)
-        self._hidden = hidden
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(
-            *columns, console=self._console, transient=True, disable=hidden or not self._console.is_terminal
-        )
-        self._task: TaskID = self._bar.add_task("planning", rate="", total=None)
-        self._loss = ""
-
-    def __enter__(self) -> "_Watcher":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        """Shows an event of a run."""
-        kind = event["event"]
-        if self._hidden:
-            return
-        if kind == "progress":
-            speed = self._bar.tasks[0].speed
-            self._bar.update(
-                self._task,
-                completed=event["step"],
-                total=event["steps"],
-                description=f"epoch {event['epoch'] + 1} {self._loss}",
-                rate="" if speed is None else f"{speed:.0f} steps/s",
-            )
-        elif kind == "step":
-            self._loss = f"loss {event['loss']:.3f}"
-        elif kind == "evaluation":
-            scores = f"top-1 {event['top1']:.2%}, top-5 {event['top5']:.2%}, mrr {event['mrr']:.3f}"
-            self._console.print(
-                f"epoch {event['epoch']}, step {event['step']}: {self._loss}, {scores}", highlight=False
-            )
 
 
 def _key_and_value(setting: str) -> tuple[str, str]:
@@ -192,4 +151,7 @@ def _folder_for(config: "Config") -> Path:
 
 
 def _leads() -> bool:
-    return os.environ.get("RANK", "0") == "0"
+    """Whether this is the process that speaks, of one or of many."""
+    from torch import distributed
+
+    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0

@@ -77,6 +77,9 @@ def _checked(name: str, arrays: Arrays, side_u: str, side_v: str, address: str) 
 
 def _check_finite(name: str, values: npt.NDArray[Any]) -> None:
     for start in range(0, len(values), _ROWS_AT_ONCE):
-        bad = ~np.isfinite(values[start : start + _ROWS_AT_ONCE]).all(axis=1)
+        with np.errstate(over="ignore"):
+            rows = values[start : start + _ROWS_AT_ONCE].astype(np.float32, copy=False)
+        bad = ~np.isfinite(rows).all(axis=1)
         if bad.any():
-            raise ValueError(f"{name} must hold finite numbers; got others in row {start + int(bad.argmax())}")
+            row = start + int(bad.argmax())
+            raise ValueError(f"{name} must hold numbers that are finite in single precision; got others in row {row}")

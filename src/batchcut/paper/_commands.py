@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from batchcut.training import Config
 
 STEPS = 2
-MOST_DRAWN = 50
 BATCH_SIZE, BATCH_SIZE_QUICK = 32, 4
 SIDE_QUICK = 32
 
@@ -80,9 +79,8 @@ def shortened(config: "Config", settings: Settings) -> "Config":
     batch_size = BATCH_SIZE_QUICK if settings.quick else BATCH_SIZE
     views = replace(config.views, size=SIDE_QUICK) if settings.quick else config.views
     selector = config.selection.selector
-    if isinstance(selector, Ordered) and selector.k is not None and selector.replacement:
-        # Few images have few batches to draw from; as many are kept of one draw as there are steps.
-        selector = replace(selector, k=min(selector.k, MOST_DRAWN), q=STEPS, steps=1)
+    if isinstance(selector, Ordered):
+        selector = replace(selector, k=STEPS, q=STEPS)  # few images have few batches to choose from
     if isinstance(selector, Spectral):
         selector = replace(selector, pool=None)
     return replace(

@@ -39,7 +39,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, keep: int) -> None:
     content = save({key: value.detach().cpu().contiguous() for key, value in checkpoint.tensors.items()})
     write_bytes(folder / f"{name}.safetensors", content)
     seal = {"format": _FORMAT, "step": checkpoint.step, "bytes": len(content), "crc32": zlib.crc32(content)}
-    write_json(folder / f"{name}.json", seal | {"facts": checkpoint.facts})
+    write_json(folder / f"{name}.json", seal | {"facts_crc32": _sum(checkpoint.facts), "facts": checkpoint.facts})
     for old in checkpoint_steps(folder)[:-keep]:
         remove_checkpoint(folder, old)
     sync_folder(folder)
@@ -53,7 +53,8 @@ def remove_checkpoint(folder: Path, step: int) -> None:
 
 def checkpoint_steps(folder: Path) -> list[int]:
     """The steps of the checkpoints that are there, ascending."""
-    return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob("step-*.json"))
+    numbers = (path.stem.removeprefix("step-") for path in folder.glob("step-*.json"))
+    return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def load_checkpoint(folder: Path, step: int) -> Checkpoint:
@@ -66,9 +67,10 @@ def load_checkpoint(folder: Path, step: int) -> Checkpoint:
             raise ValueError(f"format {seal['format']!r} is not {_FORMAT!r}")
         if len(content) != seal["bytes"]:
             raise ValueError(f"{len(content)} bytes where {seal['bytes']} were written")
-        if zlib.crc32(content) != seal["crc32"]:
+        facts = dict(seal["facts"])
+        if zlib.crc32(content) != seal["crc32"] or _sum(facts) != seal.get("facts_crc32", _sum(facts)):
             raise ValueError("its checksum is another")
-        return Checkpoint(step=int(seal["step"]), facts=dict(seal["facts"]), tensors=load(content))
+        return Checkpoint(step=int(seal["step"]), facts=facts, tensors=load(content))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"checkpoint {path.with_suffix('')} is damaged: {error}") from error
 
@@ -86,3 +88,8 @@ def last_good_checkpoint(folder: Path) -> Checkpoint:
             warnings.warn(f"{message}; going on from step {step}", RuntimeWarning, stacklevel=2)
         return checkpoint
     raise ValueError(f"{folder} must hold a checkpoint to go on from; got {'; '.join(damaged) or 'none'}")
+
+
+def _sum(facts: dict[str, Any]) -> int:
+    """The checksum of plain values, the same before they are written as JSON and after."""
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())

@@ -1,117 +1,19 @@
 """The settings of a run: nested frozen records, each of which says what it takes."""
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Literal, get_args
 
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
 
-ViewRecipe = Literal["fast", "paper"]
-EncoderName = Literal["small-resnet", "resnet18", "mlp", "linear"]
-Stem = Literal["cifar", "imagenet"]
-Loss = Literal["simclr", "sogclr", "infonce"]
+from ._checks import check_at_least_zero, check_choice, check_optional, check_text
+from ._settings import DataSettings, ModelSettings, ObjectiveSettings, ViewSettings
+
 PlannedFrom = Literal["bank", "pass", "training-pass"]
 OptimiserName = Literal["lars", "sgd", "adamw"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 AnySelector = Shuffle | Ordered | Spectral | Cut
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """What to learn from.
-
-    Attributes:
-        name: as `batchcut.data.load` takes it: "digits", "cifar100", "folder:PATH", "pairs:FILE" and so on.
-        root: the folder with the official files; None: the usual place.
-        download: fetch what is missing from the official address.
-        train: use the first so many training samples; None: all.
-        test: use the first so many test samples; None: all.
-    """
-
-    name: str = "digits"
-    root: str | None = None
-    download: bool = False
-    train: int | None = None
-    test: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_text("data.name", self.name)
-        _check_optional("data.train", self.train, at_least=4)
-        _check_optional("data.test", self.test, at_least=2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewSettings:
-    """How two views are made of an image; features are taken as they are.
-
-    Attributes:
-        recipe: "paper" is the authors' by Kornia (crop, flip, jitter, grey, blur); "fast" is the same but for the blur,
-            with all colour changes of an image in one linear map.
-        size: height and width of a view; None: those of the image.
-        smallest_crop: the least share of the image's area that a crop keeps.
-    """
-
-    recipe: ViewRecipe = "fast"
-    size: int | None = None
-    smallest_crop: float = 0.08
-
-    def __post_init__(self) -> None:
-        _check_choice("views.recipe", self.recipe, get_args(ViewRecipe))
-        _check_optional("views.size", self.size, at_least=1)
-        _check_share("views.smallest_crop", self.smallest_crop)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """What makes an embedding of a sample.
-
-    Attributes:
-        encoder: "small-resnet" and "resnet18" for images, "mlp" and "linear" for features.
-        stem: how a ResNet-18 begins: "cifar" keeps the resolution, "imagenet" divides it by four.
-        width: of the first stage of a small ResNet, or of the hidden layer of an MLP.
-        two_towers: one encoder for each side of a pair, as in CLIP; otherwise both sides share one, as in SimCLR.
-        projection: the hidden width of the projection head; 0: no head.
-        dim: of the embedding.
-        zero_init: start with residual branches that add nothing.
-    """
-
-    encoder: EncoderName = "small-resnet"
-    stem: Stem = "cifar"
-    width: int = 32
-    two_towers: bool = False
-    projection: int = 256
-    dim: int = 128
-    zero_init: bool = False
-
-    def __post_init__(self) -> None:
-        _check_choice("model.encoder", self.encoder, get_args(EncoderName))
-        _check_choice("model.stem", self.stem, get_args(Stem))
-        check_integer("model.width", self.width, at_least=1)
-        check_integer("model.projection", self.projection, at_least=0)
-        check_integer("model.dim", self.dim, at_least=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectiveSettings:
-    """What is minimised: SimCLR's loss, SogCLR's, or the two-sided InfoNCE of the paper.
-
-    Attributes:
-        loss: which one.
-        temperature: τ.
-        gamma: of SogCLR: the weight of the new value in the moving average.
-    """
-
-    loss: Loss = "simclr"
-    temperature: float = 0.1
-    gamma: float = 0.9
-
-    def __post_init__(self) -> None:
-        _check_choice("objective.loss", self.loss, get_args(Loss))
-        check_positive("objective.temperature", self.temperature)
-        _check_share("objective.gamma", self.gamma)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +41,11 @@ class SelectionSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.selector, AnySelector):
             raise wrong_type("selection.selector", "be a Shuffle, Ordered, Spectral or Cut", self.selector)
-        _check_choice("selection.planned_from", self.planned_from, get_args(PlannedFrom))
-        _check_optional("selection.warmup", self.warmup, at_least=0)
+        check_choice("selection.planned_from", self.planned_from, get_args(PlannedFrom))
+        check_optional("selection.warmup", self.warmup, at_least=0)
         check_integer("selection.refresh", self.refresh, at_least=1)
-        _check_choice("selection.leftover", self.leftover, ("rotate", "short"))
-        _check_choice("selection.sharing", self.sharing, ("whole", "split"))
+        check_choice("selection.leftover", self.leftover, ("rotate", "short"))
+        check_choice("selection.sharing", self.sharing, ("whole", "split"))
 
     @property
     def plans(self) -> bool:
@@ -183,14 +85,14 @@ class OptimiserSettings:
     accumulate: int = 1
 
     def __post_init__(self) -> None:
-        _check_choice("optimiser.name", self.name, get_args(OptimiserName))
+        check_choice("optimiser.name", self.name, get_args(OptimiserName))
         if self.learning_rate is not None:
             check_positive("optimiser.learning_rate", self.learning_rate)
-        _check_at_least_zero("optimiser.momentum", self.momentum)
+        check_at_least_zero("optimiser.momentum", self.momentum)
         if self.momentum >= 1:
             raise invalid("optimiser.momentum", "be below 1", self.momentum)
-        _check_at_least_zero("optimiser.weight_decay", self.weight_decay)
-        _check_at_least_zero("optimiser.warmup_epochs", self.warmup_epochs)
+        check_at_least_zero("optimiser.weight_decay", self.weight_decay)
+        check_at_least_zero("optimiser.warmup_epochs", self.warmup_epochs)
         if self.clip is not None:
             check_positive("optimiser.clip", self.clip)
         check_integer("optimiser.accumulate", self.accumulate, at_least=1)
@@ -262,10 +164,10 @@ class MachineSettings:
     precision: Precision = "32-true"
 
     def __post_init__(self) -> None:
-        _check_text("machine.accelerator", self.accelerator)
+        check_text("machine.accelerator", self.accelerator)
         check_integer("machine.devices", self.devices, at_least=1)
         check_integer("machine.nodes", self.nodes, at_least=1)
-        _check_choice("machine.precision", self.precision, get_args(Precision))
+        check_choice("machine.precision", self.precision, get_args(Precision))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,30 +212,3 @@ class Config:
         """The highest learning rate: 0.075 √B where none is given."""
         given = self.optimiser.learning_rate
         return 0.075 * math.sqrt(self.batch_size) if given is None else given
-
-
-def _check_choice(argument: str, value: object, choices: Collection[str]) -> None:
-    if value not in choices:
-        raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
-
-
-def _check_text(argument: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise invalid(argument, "be a text that is not empty", repr(value))
-
-
-def _check_optional(argument: str, value: int | None, *, at_least: int) -> None:
-    if value is not None:
-        check_integer(argument, value, at_least=at_least)
-
-
-def _check_share(argument: str, value: float) -> None:
-    if check_positive(argument, value) > 1:
-        raise invalid(argument, "be above 0 and at most 1", value)
-
-
-def _check_at_least_zero(argument: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise wrong_type(argument, "be a number", value)
-    if not (math.isfinite(value) and float(value) >= 0):
-        raise invalid(argument, "be finite and at least 0", value)

@@ -99,15 +99,22 @@ class RunFolder:
     def create(self, config: Config) -> Lock:
         """Makes the folder, which must be new or empty, and takes it."""
         self.check_new()
-        for folder in (self.path, self.checkpoints, self.path / "plans", self.path / "embeddings"):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.path / "lock")
+        # First of all: a folder with anything else in it can be gone on with.
         write_bytes(self.path / "config.toml", to_toml(config).encode())
+        self._make_folders()
         return lock
 
     def open(self) -> Lock:
         """Takes the folder of a run that was begun."""
-        return Lock(self.path / "lock")
+        lock = Lock(self.path / "lock")
+        self._make_folders()
+        return lock
+
+    def _make_folders(self) -> None:
+        for folder in (self.checkpoints, self.path / "plans", self.path / "embeddings"):
+            folder.mkdir(exist_ok=True)
 
     def config(self) -> Config:
         """The settings of the run."""
@@ -119,12 +126,21 @@ class RunFolder:
     def add_environment(self, **more: object) -> None:
         """Adds what this process runs on to environment.json, a list with an entry for each start."""
         path = self.path / "environment.json"
-        starts: list[object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        try:
+            starts: list[object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        except ValueError as error:
+            raise ValueError(
+                f"{path} must be JSON; {error}: what it holds is for the record, so that it can be deleted"
+            ) from error
         write_json(path, [*starts, environment() | more])
 
     def save_plan(self, plan: BatchPlan) -> None:
         """Keeps a plan, without the seconds that it took."""
-        replace(plan, seconds=0.0).save(self.path / "plans" / f"epoch-{plan.epoch:04d}.npz")
+        replace(plan, seconds=0.0).save(self.path / "plans" / self.plan_name(plan))
+
+    def plan_name(self, plan: BatchPlan) -> str:
+        """The name of a plan's file."""
+        return f"epoch-{plan.epoch:04d}.npz"
 
     def plans(self) -> list[str]:
         """The names of the plans that are there."""

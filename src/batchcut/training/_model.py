@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from batchcut._errors import invalid
 
-from ._config import ModelSettings
 from ._random import WEIGHTS, key
 from ._resnet import resnet18, small_resnet
+from ._settings import ModelSettings
 
 _FOR_IMAGES = ("small-resnet", "resnet18")
 

@@ -8,6 +8,8 @@ from torch import Tensor
 from batchcut.sampling import EmbeddingBank
 from batchcut.selection import BatchPlan
 
+from ._folder import RunFolder
+
 _KINDS = 4
 
 
@@ -35,6 +37,18 @@ def shown_embeddings(plan: BatchPlan, bank: EmbeddingBank, *, most: int) -> dict
         "u": bank.u[rows].half().cpu(),
         "v": bank.v[rows].half().cpu(),
     }
+
+
+def keep_planned(plan: BatchPlan, bank: EmbeddingBank, folder: RunFolder, *, most: int) -> None:
+    """Writes the embeddings that some batches of a plan just saved were made from, as those of the last plan.
+
+    Those of the first are kept, too.
+    """
+    tensors = shown_embeddings(plan, bank, most=most)
+    first = folder.plans() == [folder.plan_name(plan)]
+    for name in ("first-plan", "last-plan") if first else ("last-plan",):
+        if tensors:
+            folder.save_embeddings(name, tensors)
 
 
 def _shuffled(plan: BatchPlan, bank: EmbeddingBank) -> NDArray[np.int64]:

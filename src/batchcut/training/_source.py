@@ -9,7 +9,7 @@ from torch import Tensor
 
 from batchcut.data import Images, Pairs, Split
 
-from ._config import DataSettings, ViewSettings
+from ._settings import DataSettings, ViewSettings
 from ._views import views_of
 
 Indices = NDArray[np.int64]

@@ -2,20 +2,26 @@
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors.torch import save
 from torch import nn
 
+from batchcut._errors import invalid
 from batchcut._files import write_bytes, write_json
-from batchcut.data import load
+from batchcut.data import Split, load
 
 from ._checkpoint import checkpoint_steps, last_good_checkpoint, remove_checkpoint
 from ._config import Config, MachineSettings
-from ._folder import Lines, Lock, RunFolder
-from ._trainer import Observer, Trainer
+from ._diary import Observer
+from ._folder import RunFolder
+from ._settings import DataSettings
+from ._snapshot import restore
+from ._trainer import Trainer
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -44,7 +50,7 @@ def train(config: Config, run: str | Path, *, observe: Observer | None = None) -
     Args:
         config: all settings.
         run: the folder; it must be new or empty.
-        observe: called with each line of metrics, and after each step.
+        observe: called with each line of metrics, after each step, and while data are fetched.
     """
     return _run(config, RunFolder(Path(run)), observe or _ignore)
 
@@ -60,34 +66,36 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
     leads = fabric.global_rank == 0
     if leads and config is not None:
         folder.check_new()
-    data = settings.data
-    split = load(data.name, root=None if data.root is None else Path(data.root), download=data.download)
-    trainer = Trainer(settings, split, fabric, folder, observe if leads else _ignore)
-    lock: Lock | None = None
-    try:
+    split = _load(settings.data, observe if leads else _ignore)
+    trainer = Trainer(settings, split, fabric, folder, observe)
+    with ExitStack() as stack:
         if leads:
-            lock = folder.open() if config is None else folder.create(settings)
+            stack.callback((folder.open() if config is None else folder.create(settings)).release)
             folder.add_environment(world=fabric.world_size, device=str(fabric.device))
+        stack.callback(trainer.diary.close)
         _go_back(trainer)
         trainer.run()
         return _finish(trainer)
-    finally:
-        for lines in trainer.lines.values():
-            lines.close()
-        if lock is not None:
-            lock.release()
+
+
+def _load(data: DataSettings, observe: Observer) -> Split:
+    def tell(name: str, done: int, total: int) -> None:
+        observe({"event": "fetch", "name": name, "done": done, "total": total})
+
+    root = None if data.root is None else Path(data.root)
+    return load(data.name, root=root, download=data.download, progress=tell)
 
 
 def _go_back(trainer: Trainer) -> None:
     """Puts the trainer and what is in the folder where the last good checkpoint says; at the start if there is none."""
-    folder, lengths, plans = trainer.folder, {"metrics": 0, "timings": 0}, []
+    folder, lengths, plans = trainer.folder, None, []
     if checkpoint_steps(folder.checkpoints):
         checkpoint = last_good_checkpoint(folder.checkpoints)
-        trainer.load(checkpoint)
+        restore(trainer, checkpoint)
         lengths, plans = checkpoint.facts["lengths"], checkpoint.facts["plans"]
     trainer.fabric.barrier()
+    trainer.diary.open(folder.path, lengths)
     if trainer.leads:
-        trainer.lines = {name: Lines(folder.path / f"{name}.jsonl", length=at) for name, at in lengths.items()}
         folder.drop_plans(but=plans)
         for later in (step for step in checkpoint_steps(folder.checkpoints) if step > trainer.step):
             remove_checkpoint(folder.checkpoints, later)
@@ -113,18 +121,27 @@ def _weights(model: nn.Module) -> dict[str, Any]:
 def _fabric(machine: MachineSettings) -> "Fabric":
     """Fabric for one process or for many; under `torchrun` there are as many as that says."""
     from lightning.fabric import Fabric  # takes seconds, which nobody should wait for who only reads settings
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
 
     devices, nodes = machine.devices, machine.nodes
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
-    fabric = Fabric(
-        accelerator=machine.accelerator,
-        devices=devices,
-        num_nodes=nodes,
-        strategy="ddp" if devices * nodes > 1 else "auto",
-        precision=machine.precision,
-    )
+    elif devices > (most := max(os.cpu_count() or 1, torch.cuda.device_count())):
+        # Each is a process: Fabric would start them all, however many.
+        raise invalid("machine.devices", f"be at most the number of processors or devices here, {most}", devices)
+    try:
+        fabric = Fabric(
+            accelerator=machine.accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy="ddp" if devices * nodes > 1 else "auto",
+            precision=machine.precision,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"machine.accelerator must be one that is here; got {machine.accelerator!r}: {error}"
+        ) from error
     fabric.launch()
     return fabric
 

@@ -46,7 +46,7 @@ def trained_model(run: str | Path, split: Split, *, step: int | None = None, dev
         towers.load_state_dict(weights)
         towers.to(torch.device(device))
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        reason = " ".join(str(error).split())
         raise ValueError(
             f"the checkpoint of {run} must fit its config.toml and device {device}; got {reason}"
         ) from error

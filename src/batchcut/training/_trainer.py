@@ -1,9 +1,5 @@
 """The loop: plan, step, record; score and keep what came out."""
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,24 +9,23 @@ from torch import Tensor
 from batchcut._errors import invalid
 from batchcut.data import Split
 from batchcut.sampling import EmbeddingBank
-from batchcut.selection import BatchPlan
 
 from ._batches import Batches, Epoch
-from ._checkpoint import Checkpoint, save_checkpoint
+from ._checkpoint import save_checkpoint
 from ._config import Config
-from ._folder import Lines, RunFolder
+from ._diary import Diary, Observer
+from ._folder import RunFolder
 from ._model import build_model
 from ._objective import Objective
-from ._optimiser import build_optimiser, learning_rate, load_optimiser_state, optimiser_state, warmup_steps
+from ._optimiser import build_optimiser, learning_rate, warmup_steps
 from ._random import KEPT, PASS, VIEWS, generator
 from ._scoring import embed, score
-from ._shown import shown_embeddings
+from ._shown import keep_planned
+from ._snapshot import snapshot
 from ._source import Indices, sources
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-Observer = Callable[[Mapping[str, Any]], None]
 
 
 class DivergedError(ValueError):
@@ -46,10 +41,13 @@ class Trainer:
         step: how many steps were taken in all.
         steps: how many there are to take.
         scores: the last ones.
+        pending: the losses of the steps since the last line of metrics.
+        batch_losses: those of the batches of this epoch.
     """
 
     def __init__(self, config: Config, split: Split, fabric: "Fabric", folder: RunFolder, observe: Observer) -> None:
-        self.config, self.fabric, self.folder, self.observe = config, fabric, folder, observe
+        self.config, self.fabric, self.folder = config, fabric, folder
+        self.diary = Diary(observe, leads=self.leads)
         self.train_set, self.test_set = sources(split, config.data, config.views)
         samples = len(self.train_set)
         if samples < config.batch_size:
@@ -68,8 +66,6 @@ class Trainer:
         self.scores: dict[str, float] = {}
         self.pending: list[Tensor] = []
         self.batch_losses: list[Tensor] = []
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.lines: dict[str, Lines] = {}
 
     @property
     def leads(self) -> bool:
@@ -81,13 +77,13 @@ class Trainer:
         if self.step == 0:
             self._keep_embeddings("initial")
         while self.epoch < self.config.epochs:
-            with self._timed("total"):
+            with self.diary.timed("total"):
                 self._train_epoch()
-            self._tell_seconds()
+            self.diary.tell_seconds(epoch=self.epoch - 1, step=self.step)
         self._keep_embeddings("final")
 
     def _train_epoch(self) -> None:
-        with self._timed("planning"):
+        with self.diary.timed("planning"):
             epoch = self.batches.of_epoch(self.epoch, self._refill)
             self._keep_plan(epoch)
         self.model.train()
@@ -121,7 +117,7 @@ class Trainer:
         self.step += 1
         self.pending.append(losses[0] if len(losses) == 1 else torch.stack(losses).mean())
         self.batch_losses += losses
-        self.observe({"event": "progress", "epoch": self.epoch, "step": self.step, "steps": self.steps})
+        self.diary.show({"event": "progress", "epoch": self.epoch, "step": self.step, "steps": self.steps})
         if self.step % self.config.keeping.log_every == 0 or self.step == self.steps:
             self._log_loss(rate)
 
@@ -131,9 +127,9 @@ class Trainer:
         try:
             loss: Tensor = self.objective(samples, u, v)
         except ValueError as error:
-            if bool(torch.isfinite(u).all() and torch.isfinite(v).all()):
+            if bool(((u.norm(dim=1) > 0) & (v.norm(dim=1) > 0)).all()):  # which NaN is not
                 raise
-            raise self._diverged("an embedding is not finite") from error
+            raise self._diverged("an embedding is zero or not finite") from error
         if self.batches.records:
             self.batches.bank.record(samples, u.detach(), v.detach())
         return loss
@@ -144,14 +140,13 @@ class Trainer:
         self.pending.clear()
         if not np.isfinite(loss):
             raise self._diverged(f"the loss is {loss}")
-        self._tell({"event": "step", "epoch": self.epoch, "step": self.step, "loss": loss, "lr": rate})
+        self.diary.tell({"event": "step", "epoch": self.epoch, "step": self.step, "loss": loss, "lr": rate})
 
     def _tell_losses(self) -> None:
         """Writes the loss of each batch that this process has had in the epoch, as it was when it was trained on."""
         losses = [float(f"{loss:.5g}") for loss in torch.stack(self.batch_losses).tolist()]
         self.batch_losses.clear()
-        if self.leads:
-            self.lines["metrics"].write({"event": "losses", "epoch": self.epoch, "step": self.step, "losses": losses})
+        self.diary.write({"event": "losses", "epoch": self.epoch, "step": self.step, "losses": losses})
 
     def _pause(self, *, epoch_ends: bool) -> None:
         """Scores the model and saves a checkpoint, where it is time to."""
@@ -159,11 +154,11 @@ class Trainer:
         scoring, keeping = self.config.evaluation, self.config.keeping
         every = scoring.every_epochs if epoch_ends else 0
         if ended or _due(self.epoch, every) or _due(self.step, scoring.every_steps):
-            with self._timed("evaluation"):
+            with self.diary.timed("evaluation"):
                 self._score()
         every = keeping.checkpoint_epochs if epoch_ends else 0
         if ended or _due(self.epoch, every) or _due(self.step, keeping.checkpoint_steps):
-            with self._timed("checkpoint"):
+            with self.diary.timed("checkpoint"):
                 self.save()
 
     def _score(self) -> None:
@@ -178,7 +173,7 @@ class Trainer:
                     draws=scoring.draws,
                     batch_size=scoring.batch_size,
                 )
-            self._tell({"event": "evaluation", "epoch": self.epoch, "step": self.step} | self.scores)
+            self.diary.tell({"event": "evaluation", "epoch": self.epoch, "step": self.step} | self.scores)
         self.fabric.barrier()
 
     def _refill(self, bank: EmbeddingBank) -> None:
@@ -200,11 +195,11 @@ class Trainer:
         if plan is not None:
             if self.leads:
                 self.folder.save_plan(plan)
-                self._keep_planned(plan)
+                keep_planned(plan, self.batches.bank, self.folder, most=self.config.keeping.embeddings)
             event = {"method": plan.method, "mean_loss": plan.mean_loss, "shuffled_loss": epoch.shuffled_loss}
-            self._tell({"event": "plan", "epoch": self.epoch} | event)
+            self.diary.tell({"event": "plan", "epoch": self.epoch} | event)
         elif self.position == 0 and self.batches.sampler.plan is None:
-            self._tell({"event": "plan", "epoch": self.epoch, "method": "Shuffle"})
+            self.diary.tell({"event": "plan", "epoch": self.epoch, "method": "Shuffle"})
 
     def _keep_embeddings(self, name: str) -> None:
         """Writes embeddings of some training samples, the same ones each time."""
@@ -219,62 +214,15 @@ class Trainer:
             u, v = embed(self.bare_model, self.train_set, index.numpy(), self.fabric.device, *numbers, batch_size=size)
         self.folder.save_embeddings(name, {"index": index, "u": u.half(), "v": v.half()})
 
-    def _keep_planned(self, plan: BatchPlan) -> None:
-        """Writes the embeddings that some batches of the first and of the last plan were made from."""
-        tensors = shown_embeddings(plan, self.batches.bank, most=self.config.keeping.embeddings)
-        first = self.folder.plans() == [f"epoch-{plan.epoch:04d}.npz"]
-        for name in ("first-plan", "last-plan") if first else ("last-plan",):
-            if tensors:
-                self.folder.save_embeddings(name, tensors)
-
     def save(self) -> None:
         """Writes a checkpoint, after all lines that belong before it."""
         self._check_weights()
         if self.fabric.world_size > 1 and self.batches.records:
             self.batches.bank.join()
         if self.leads:
-            lengths = {name: lines.sync() for name, lines in self.lines.items()}
-            sampler, planned = self.batches.state(self.position or None)
-            groups, moments = optimiser_state(self.bare_optimiser)
-            facts = {
-                "epoch": self.epoch,
-                "position": self.position,
-                "scores": self.scores,
-                "sampler": sampler,
-                "optimiser": groups,
-                "scaler": None if self._scaler is None else self._scaler.state_dict(),
-                "lengths": lengths,
-                "plans": self.folder.plans(),
-            }
-            tensors = _prefixed("model", self.bare_model.state_dict()) | _prefixed("optimiser", moments)
-            tensors |= _prefixed("objective", self.objective.state_dict()) | _prefixed("planned", planned)
-            if self.pending:
-                tensors["pending"] = torch.stack(self.pending)
-            if self.batch_losses:
-                tensors["batch_losses"] = torch.stack(self.batch_losses)
-            checkpoint = Checkpoint(step=self.step, facts=facts, tensors=tensors)
+            checkpoint = snapshot(self, self.diary.lengths())
             save_checkpoint(self.folder.checkpoints, checkpoint, keep=self.config.keeping.checkpoints)
         self.fabric.barrier()
-
-    def load(self, checkpoint: Checkpoint) -> None:
-        """Goes back to where the run was at a checkpoint."""
-        facts, tensors = checkpoint.facts, checkpoint.tensors
-        self.step, self.epoch, self.position = checkpoint.step, facts["epoch"], facts["position"]
-        self.scores = facts["scores"]
-        self.bare_model.load_state_dict(_of_prefix("model", tensors))
-        self.objective.load_state_dict(_of_prefix("objective", tensors))
-        load_optimiser_state(self.bare_optimiser, facts["optimiser"], _of_prefix("optimiser", tensors))
-        if self._scaler is not None:
-            self._scaler.load_state_dict(facts["scaler"])
-        self.batches.load_state(facts["sampler"], _of_prefix("planned", tensors))
-        if "pending" in tensors:
-            self.pending = list(tensors["pending"].to(self.fabric.device))
-        if "batch_losses" in tensors:
-            self.batch_losses = list(tensors["batch_losses"].to(self.fabric.device))
-
-    @property
-    def _scaler(self) -> Any:
-        return getattr(self.fabric.strategy.precision, "scaler", None)
 
     def _check_weights(self) -> None:
         if not all(bool(torch.isfinite(weight).all()) for weight in self.bare_model.parameters()):
@@ -287,33 +235,6 @@ class Trainer:
             "optimiser.clip may help"
         )
 
-    def _tell(self, event: dict[str, Any]) -> None:
-        if self.leads:
-            self.lines["metrics"].write(event)
-            self.observe(event)
-
-    def _tell_seconds(self) -> None:
-        parts = {name: round(self.seconds[name], 6) for name in ("planning", "evaluation", "checkpoint")}
-        training = self.seconds["total"] - sum(parts.values())
-        if self.leads:
-            event = {"event": "epoch", "epoch": self.epoch - 1, "step": self.step, "training": round(training, 6)}
-            self.lines["timings"].write(event | parts)
-        self.seconds.clear()
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds[name] += time.perf_counter() - started
-
 
 def _due(count: int, every: int) -> bool:
     return every > 0 and count % every == 0
-
-
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def _of_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}

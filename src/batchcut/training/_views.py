@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ._config import ViewSettings
 from ._random import generator, seeded
+from ._settings import ViewSettings
 
 _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_FLIP, _JITTER, _GREY, _BLUR = 0.5, 0.8, 0.2, 0.5
+_FLIP, _JITTER, _GREY, _BLUR = 0.5, 0.8, 0.2, 1.0  # the authors blur every view
 _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = 0.4, 0.4, 0.2, 0.1
 _SHAPES = math.log(3 / 4), math.log(4 / 3)
 _LUMA = (0.299, 0.587, 0.114)

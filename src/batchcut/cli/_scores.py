@@ -1,0 +1,22 @@
+"""How scores are named and written for people."""
+
+COLUMNS = {
+    "top1": "top-1",
+    "top5": "top-5",
+    "top10": "top-10",
+    "mrr": "MRR",
+    "mean_rank": "mean rank",
+    "median_rank": "median rank",
+}
+"""Headings, by the names that scores have in JSON."""
+
+SHARES = ("top1", "top5", "top10")
+"""Those that are shares of the samples."""
+
+
+def cell(scores: dict[str, float], name: str) -> str:
+    """A score, with its spread over draws where there is one."""
+    value, spread = scores[name], scores.get(f"{name}_spread")
+    if name not in SHARES:
+        return f"{value:.4g}"
+    return f"{100 * value:.1f} %" if spread is None else f"{100 * value:.1f} ± {100 * spread:.1f} %"
