@@ -72,6 +72,12 @@ def test_batches_drawn_with_replacement_are_never_cut_and_joined() -> None:
     assert [len(set(batch)) for batch in sampler] == [4, 4]
 
 
+@pytest.mark.parametrize("selector", [Cut(pool=3), Spectral(pool=3)])
+def test_a_pool_that_does_not_fit_is_refused_before_the_first_epoch(selector: Selector) -> None:
+    with pytest.raises(ValueError, match="pool must divide the number of batches, 10, unless partial_pool=True; got 3"):
+        PlannedBatchSampler(filled(40), batch_size=4, selector=selector)
+
+
 @dataclass(frozen=True)
 class Half:
     """A selector that leaves out half of the batches."""

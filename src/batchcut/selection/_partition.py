@@ -2,13 +2,16 @@
 
 import numpy as np
 
+from ._cut import Cut
 from ._epoch import Leftover, check_leftover, deal, order_generator, split_off_leftover
 from ._groups import part_groups
 from ._inputs import Ints, check_batch_size
 from ._inputs import group_codes as group_codes
 from ._ordered import Ordered
+from ._pools import pool_bounds
 from ._selector import Selector
 from ._shuffle import Shuffle
+from ._spectral import Spectral
 
 
 def random_partition(
@@ -51,7 +54,7 @@ def is_partition(selector: Selector) -> bool:
 def batch_count(selector: Selector, count: int, batch_size: int) -> int:
     """How many batches of size B a selector makes of N samples where every sample is used, without planning.
 
-    0 where there are too few batches for `Ordered` to choose from.
+    0 where there are too few batches for `Ordered` to choose from; an error where a pool does not fit them.
     """
     partition = -(-count // batch_size)
     if isinstance(selector, Ordered):
@@ -64,4 +67,6 @@ def batch_count(selector: Selector, count: int, batch_size: int) -> int:
     if isinstance(selector, Shuffle) and selector.replacement == "with":
         steps = selector.steps or max(1, count // (batch_size * selector.per_step))
         return steps * selector.per_step
+    if isinstance(selector, (Cut, Spectral)):
+        pool_bounds(partition, selector.pool, partial=selector.partial_pool)  # refused now, not after an epoch
     return partition
