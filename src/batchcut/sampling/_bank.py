@@ -1,5 +1,6 @@
 """The last embedding seen of each sample."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -102,23 +103,25 @@ class EmbeddingBank:
         index = self._checked_index(index).to(self.device)
         u = self._checked_rows("u", u, len(index)).to(self.device, self.dtype)
         v = self._checked_rows("v", v, len(index)).to(self.device, self.dtype)
-        good = usable(u) & usable(v)
-        refused = (~good).sum()
-        if self.device.type != "cpu" or len(set(index.tolist())) < len(index):
-            # Written in parallel, u and v could otherwise be of different rows.
-            last = _last_good(index, good)
-            u, v, good = u[last], v[last], good[last]
-        if self.device.type == "cpu" and bool(good.all()):
-            self.u[index], self.v[index] = u, v
-            self.recorded_at[index] = self.clock
-        else:  # Without a value that the host would have to wait for.
-            self.u[index] = torch.where(good[:, None], u, self.u[index])
-            self.v[index] = torch.where(good[:, None], v, self.v[index])
-            self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
-            self._refused += refused
+        if self.device.type == "cpu" and _plain(index, u, v):
+            self.u.index_copy_(0, index, u)
+            self.v.index_copy_(0, index, v)
+            self.recorded_at.index_fill_(0, index, self.clock)
+        else:
+            self._record_good(index, u, v)
         self._clock[0] += 1
         if self.device.type == "cpu":
             self.warn_of_refused(stacklevel=4)
+
+    def _record_good(self, index: Tensor, u: Tensor, v: Tensor) -> None:
+        """Keeps of each sample the last good row, without a value that the host would have to wait for."""
+        good = usable(u) & usable(v)
+        self._refused += (~good).sum()
+        last = _last_good(index, good)  # written in parallel, u and v could otherwise be of different rows
+        u, v, good = u[last], v[last], good[last]
+        self.u[index] = torch.where(good[:, None], u, self.u[index])
+        self.v[index] = torch.where(good[:, None], v, self.v[index])
+        self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
 
     def fill(
         self, embed: Embed, loader: Iterable[tuple[Tensor, Any]], *, progress: Callable[[int], None] | None = None
@@ -231,6 +234,15 @@ class EmbeddingBank:
 
     def __repr__(self) -> str:
         return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
+
+
+def _plain(index: Tensor, u: Tensor, v: Tensor) -> bool:
+    """Whether all rows are surely usable, and none of the same sample as another: then there is nothing to decide."""
+    if len(index) == 0 or len(set(index.tolist())) < len(index):
+        return False
+    wide = torch.promote_types(u.dtype, torch.float32)  # squares of small halves would be zero
+    low, high = torch.aminmax(torch.linalg.vector_norm(torch.cat([u, v]), dim=1, dtype=wide))
+    return 0 < float(low) and float(high) < math.inf  # neither of which NaN is
 
 
 def _last_good(index: Tensor, good: Tensor) -> Tensor:

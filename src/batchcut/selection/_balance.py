@@ -37,12 +37,13 @@ def follow_centres(pairs: Pairs, batches: Ints, steps: int) -> Ints:
 def unit_centres(x: Floats, home: Ints, count: int) -> Floats:
     """The unit vectors (count, d) along the sums of the rows of x that have the same home."""
     total = np.zeros((count, x.shape[1]), np.float32)
-    _add_rows(x, home, total)
+    add_rows(x, home, total)
     return np.asarray(total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), np.float32(1e-12)))
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _add_rows(x: Floats, home: Ints, total: Floats) -> None:
+def add_rows(x: Floats, home: Ints, total: Floats) -> None:
+    """Adds each row of x to that row of `total` which is its home."""
     for i in range(len(x)):
         source, target = x[i], total[home[i]]
         for k in range(len(source)):

@@ -1,15 +1,17 @@
 """An order of samples, and of batches, in which neighbours are similar."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numba import njit
 
+from ._balance import add_rows
 from ._epoch import Progress
 from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
 
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for the cache
 _MOST_CENTRES = 2048
 _MOST_CENTRES_OF_MANY, _MANY = 1024, 65_536  # samples beyond which centres cost more than they bring
 _SAMPLES_PER_CENTRE = 24
@@ -81,26 +83,34 @@ def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, 
     some = rng.choice(samples, min(len(samples), _TRAINING_PER_CENTRE * count), replace=False)
     rows = pairs.u[some] + pairs.v[some]
     centres = rows[:count].copy()
+    blocks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
     for _ in range(_LLOYD_STEPS):
-        cells = _nearest(pairs, some, centres, crew, lambda _: None)
-        order = np.argsort(cells, kind="stable")
-        filled, starts, sizes = np.unique(cells[order], return_index=True, return_counts=True)
-        centres[filled] = np.add.reduceat(rows[order], starts, axis=0) / sizes[:, None].astype(np.float32)
+        cells = np.concatenate(crew.map(_nearest_centre(centres), blocks))
+        total, sizes = np.zeros_like(centres), np.bincount(cells, minlength=count)
+        add_rows(rows, cells, total)
+        filled = sizes > 0
+        centres[filled] = total[filled] / sizes[filled, None].astype(np.float32)
     return np.asarray(centres)
 
 
 def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report: Progress) -> Ints:
     """The centre that is nearest to u + v of each sample."""
+    nearest = _nearest_centre(centres)
+    blocks = [samples[start : start + _ROWS_AT_ONCE] for start in range(0, len(samples), _ROWS_AT_ONCE)]
+    return np.concatenate(crew.map(lambda block: nearest(pairs.u[block] + pairs.v[block]), blocks, report))
+
+
+def _nearest_centre(centres: Floats) -> Callable[[Floats], Ints]:
+    """A function that gives the centre nearest to each row."""
     across = np.ascontiguousarray(centres.T)
     offset = np.square(centres).sum(axis=1) / 2
-    blocks = [samples[start : start + _ROWS_AT_ONCE] for start in range(0, len(samples), _ROWS_AT_ONCE)]
-    return np.concatenate(crew.map(partial(_nearest_of, pairs, across, offset), blocks, report))
 
+    def nearest(rows: Floats) -> Ints:
+        closeness = rows @ across
+        closeness -= offset
+        return np.asarray(closeness.argmax(axis=1))
 
-def _nearest_of(pairs: Pairs, across: Floats, offset: Floats, samples: Ints) -> Ints:
-    closeness = (pairs.u[samples] + pairs.v[samples]) @ across
-    closeness -= offset
-    return np.asarray(closeness.argmax(axis=1))
+    return nearest
 
 
 def _batch_centres(pairs: Pairs, batches: Ints) -> Floats:
