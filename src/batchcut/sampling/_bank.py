@@ -242,7 +242,7 @@ def _plain(index: Tensor, u: Tensor, v: Tensor) -> bool:
         return False
     wide = torch.promote_types(u.dtype, torch.float32)  # squares of small halves would be zero
     low, high = torch.aminmax(torch.linalg.vector_norm(torch.cat([u, v]), dim=1, dtype=wide))
-    return 0 < float(low) and float(high) < math.inf  # neither of which NaN is
+    return float(low) > 0 and float(high) < math.inf  # neither of which NaN is
 
 
 def _last_good(index: Tensor, good: Tensor) -> Tensor:
