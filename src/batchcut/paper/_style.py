@@ -83,6 +83,6 @@ def pictures(draw: "Callable[[Data], Figure]", data: Data) -> dict[str, bytes]:
         with style(dark=dark):
             figure = draw(data)
             buffer = io.BytesIO()
-            figure.savefig(buffer, **options)
+            figure.savefig(buffer, bbox_inches="tight", pad_inches=0.08, **options)  # nothing touches the edge
         drawn[name] = buffer.getvalue()
     return drawn
