@@ -56,7 +56,8 @@ def test_batches_are_hardest_first_and_each_of_one_kind(run: Path) -> None:
 def test_each_kind_begins_with_what_its_name_says(run: Path) -> None:
     plans = shown_plans(compare([read_run(run)]))
     shown = explorer_data(plans, Samples())[0]["plans"][-1]
-    count, ranks = shown["count"], {"hardest": [], "median": [], "easiest": []}
+    count = shown["count"]
+    ranks: dict[str, list[int]] = {"hardest": [], "median": [], "easiest": []}
     for batch in shown["batches"]:
         if batch["number"] is not None:
             ranks[batch["kind"]].append(shown["ranks"][batch["number"]])
