@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from batchcut import cli
 from batchcut.data._corrupted import _NINETEEN
@@ -91,6 +92,7 @@ def test_quiet_prints_nothing(features: Path, capsys: pytest.CaptureFixture[str]
         (("--step", 7), "step must be that of a checkpoint ("),
         (("--severity", 6), "--severity must be at most 5; got 6"),
         (("--draws", 0), "--draws must be at least 1; got 0"),
+        (("--device", "banana"), "must fit its config.toml and device banana"),
         (("-o", "no/where.json"), "--output must lie in a folder that is there"),
         (("--corrupted", "cifar100-c", "--root", "/nonexistent"), "CIFAR-100-C is not there: allow the download"),
     ],
@@ -100,6 +102,12 @@ def test_bad_input(words: tuple[object, ...], text: str, digits: Path, capsys: p
     error = capsys.readouterr().err
     assert text in error
     assert "Traceback" not in error
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_device_that_is_not_here(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", digits, "--device", "cuda") == 2
+    assert "must fit its config.toml and device cuda; got" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

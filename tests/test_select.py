@@ -143,7 +143,7 @@ BAD = [
         ["three.npz", "--batch-size", "8"],
         "three.npz must hold u and v, train_u and train_v, or just two arrays; got a, b, c",
     ),
-    (["u.npy", "v.npy", "--batch-size", "8", "--method", "ordered"], "k must be given unless exact=True"),
+    (["u.npy", "v.npy", "--batch-size", "8", "--method", "ordered"], "--k must be given with --method ordered"),
     (
         ["u.npy", "v.npy", "--batch-size", "8", "--method", "shuffle", "--rounds", "2"],
         "--rounds must be left alone with",

@@ -61,7 +61,8 @@ def write_lines(path: Path, events: list[dict[str, Any]]) -> None:
 
 def _plan(folder: Path, epoch: int, epochs: int, rng: np.random.Generator) -> dict[str, Any]:
     u, v = embeddings(SAMPLES, rng)
-    plan = Cut(temperature=TEMPERATURE)(u, v, batch_size=BATCH, seed=0, epoch=epoch)
+    # Without a margin, so that there are suspected false negatives to show.
+    plan = Cut(temperature=TEMPERATURE, margin=None)(u, v, batch_size=BATCH, seed=0, epoch=epoch)
     plan.save(folder / "plans" / f"epoch-{epoch:04d}.npz")
     shuffle = Shuffle(temperature=TEMPERATURE)(u, v, batch_size=BATCH, seed=0)
     kept = {

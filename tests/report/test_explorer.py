@@ -53,6 +53,21 @@ def test_batches_are_hardest_first_and_each_of_one_kind(run: Path) -> None:
     assert [batch.kind for batch in plan.batches[12:]] == ["shuffled"] * 2
 
 
+def test_each_kind_begins_with_what_its_name_says(run: Path) -> None:
+    plans = shown_plans(compare([read_run(run)]))
+    shown = explorer_data(plans, Samples())[0]["plans"][-1]
+    count = shown["count"]
+    ranks: dict[str, list[int]] = {"hardest": [], "median": [], "easiest": []}
+    for batch in shown["batches"]:
+        if batch["number"] is not None:
+            ranks[batch["kind"]].append(shown["ranks"][batch["number"]])
+    assert ranks["hardest"] == sorted(ranks["hardest"])
+    assert ranks["hardest"][0] == 1
+    assert ranks["easiest"] == sorted(ranks["easiest"], reverse=True)
+    assert ranks["easiest"][0] == count
+    assert set(ranks["median"][:2]) == {count // 2, count // 2 + 1}
+
+
 def test_samples_that_the_bank_has_not_seen_have_no_weight(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "cut")
     path = folder / "embeddings" / "last-plan.safetensors"

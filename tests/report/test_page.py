@@ -42,6 +42,11 @@ def test_no_address_leaves_the_page(page: str) -> None:
     assert re.findall(r'(?:src|href)="(?!data:|#)', page) == []
 
 
+def test_a_folder_is_no_page(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"--out must be a file; got .*, a folder"):
+        write_report([runs], tmp_path)
+
+
 def test_where_shuffled_batches_win_the_page_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", method="shuffle")
     write_run(tmp_path / "runs" / "b", gain=-0.1)

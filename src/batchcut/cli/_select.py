@@ -136,6 +136,8 @@ class Select:
         for name, value in asked.items():
             if name not in known:
                 raise invalid(f"--{name}", f"be left alone with --method {self.method}", value)
+        if self.method == "ordered" and self.k is None:
+            raise invalid("--k", "be given with --method ordered", None)
         if self.margin == "none":
             asked["margin"] = None
         if "pool" in asked:

@@ -149,11 +149,16 @@ def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[st
 
 
 def _first_of_each_kind(plan: ShownPlan, each: int) -> list[Shown]:
+    """At most so many of each kind, the most typical first: the hardest, those next to the middle, the easiest."""
     chosen = []
     for kind in KINDS:
         found = [batch for batch in plan.batches if batch.kind == kind]
-        start = (len(found) - each) // 2 if kind == "median" and len(found) > each else 0
-        chosen += found[max(0, len(found) - each) :] if kind == "easiest" else found[start : start + each]
+        if kind == "easiest":
+            found.reverse()
+        elif kind == "median":
+            places = sorted(range(len(found)), key=lambda place: abs(2 * place - len(found) + 1))
+            found = [found[place] for place in places]
+        chosen += found[:each]
     return chosen
 
 

@@ -33,6 +33,9 @@ def write_report(
         title: of the page.
         texts: a file with a line of text for each training sample.
     """
+    target = Path(out)
+    if target.is_dir():
+        raise ValueError(f"--out must be a file; got {target}, a folder")
     found = read_runs(runs)
     if not found:
         raise ValueError("RUN must name at least one run; got none")
@@ -40,7 +43,6 @@ def write_report(
     size = len(page.encode())
     if size > _MOST_BYTES:
         raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB from {len(found)} runs: name fewer")
-    target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(target, page.encode())
     return target

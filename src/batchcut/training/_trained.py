@@ -45,7 +45,7 @@ def trained_model(run: str | Path, split: Split, *, step: int | None = None, dev
     try:
         towers.load_state_dict(weights)
         towers.to(torch.device(device))
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
         reason = " ".join(str(error).split())
         raise ValueError(
             f"the checkpoint of {run} must fit its config.toml and device {device}; got {reason}"
