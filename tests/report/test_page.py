@@ -74,6 +74,13 @@ def test_texts_are_shown_and_cannot_end_the_script(tmp_path: Path) -> None:
     assert json.loads(found.group(1))["texts"][3] == "text 3 </script><b>"
 
 
+def test_too_few_texts(tmp_path: Path) -> None:
+    write_run(tmp_path / "cut")
+    (tmp_path / "texts.txt").write_text("one\ntwo\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"--texts must hold a line for each training sample, at least .*; got 2 lines"):
+        write_report([tmp_path / "cut"], tmp_path / "report.html", texts=tmp_path / "texts.txt")
+
+
 @pytest.mark.parametrize("method", ["shuffle", "cut"])
 def test_one_run_alone(tmp_path: Path, method: str) -> None:
     write_run(tmp_path / "run", method=method)

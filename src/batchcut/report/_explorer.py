@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from batchcut._errors import invalid
 from batchcut.selection import BatchPlan, pair_weights
 
 from ._compare import Comparison
@@ -142,7 +143,7 @@ def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[st
         "kinds": KINDS,
         "samples": used.tolist(),
         "labels": None if samples.labels is None else samples.labels[used].tolist(),
-        "texts": None if samples.texts is None else [_text(samples.texts, int(index)) for index in used],
+        "texts": None if samples.texts is None else _texts_of(samples.texts, used),
         "sheet": None if sheet is None else {"columns": sheet.columns, "rows": sheet.rows},
     }
     return facts, sheet
@@ -199,5 +200,8 @@ def _packed(values: Array) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-def _text(texts: list[str], index: int) -> str:
-    return texts[index] if index < len(texts) else ""
+def _texts_of(texts: list[str], used: Array) -> list[str]:
+    if len(used) and used[-1] >= len(texts):
+        rule = f"hold a line for each training sample, at least {used[-1] + 1:,} of them"
+        raise invalid("--texts", rule, f"{len(texts):,} lines")
+    return [texts[index] for index in used]
