@@ -77,7 +77,7 @@ def test_texts_are_shown_and_cannot_end_the_script(tmp_path: Path) -> None:
 def test_too_few_texts(tmp_path: Path) -> None:
     write_run(tmp_path / "cut")
     (tmp_path / "texts.txt").write_text("one\ntwo\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"--texts must hold a line for each training sample, at least .*; got 2 lines"):
+    with pytest.raises(ValueError, match=r"--texts must hold a line for each .* at least .*; got 2 lines"):
         write_report([tmp_path / "cut"], tmp_path / "report.html", texts=tmp_path / "texts.txt")
 
 
