@@ -41,7 +41,7 @@ def main() -> None:
     """Runs every combination that was asked for."""
     options = _options()
     asked = [
-        (_config(options, data, objective, method, seed), data, objective, method)
+        (_config(options, data, objective, method, seed), _label(options, data), objective, method)
         for data, objective in _sets(options)
         for seed in range(options.seeds)
         for method in options.methods
@@ -104,6 +104,10 @@ def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
     return images + ([("pairs", "infonce")] if options.pairs else [])
 
 
+def _label(options: argparse.Namespace, data: str) -> str:
+    return data if options.width is None or data == "pairs" else f"{data}, width {options.width}"
+
+
 def _config(options: argparse.Namespace, data: str, objective: str, method: str, seed: int) -> Config:
     name = "cifar100-small" if data == "images" else "pairs"
     settings = {SELECTOR + name: value for name, value in METHODS[method].items()} | {
@@ -139,7 +143,7 @@ def _measure(config: Config, data: str, objective: str, method: str, jobs: int) 
     return {
         "config": _digest(config),
         "jobs": jobs,
-        "data": data if config.model.width == 16 or data == "pairs" else f"{data}, width {config.model.width}",
+        "data": data,
         "objective": objective,
         "method": method,
         "seed": config.seed,

@@ -1,6 +1,7 @@
 """Checks of arguments that every part of the library shares; an error names the argument, the rule and the value."""
 
 import math
+from collections.abc import Collection
 from numbers import Integral, Real
 
 
@@ -34,3 +35,9 @@ def check_positive(argument: str, value: object) -> float:
     if not (math.isfinite(number) and number > 0):
         raise invalid(argument, "be finite and above 0", value)
     return number
+
+
+def check_choice(argument: str, value: object, choices: Collection[str]) -> None:
+    """Refuses a value that is not among the choices."""
+    if value not in choices:
+        raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))

@@ -35,31 +35,13 @@ class Chart:
 def accuracy_chart(comparison: Comparison) -> Chart:
     """Top-1 accuracy against the step."""
     curves = [group.accuracy() for group in comparison.groups]
-    title = "Retrieval accuracy (top-1)"
-    ends = _ends(comparison.groups, curves, percent)
-    svg = line_chart(
-        _series(comparison.groups, curves, marks=True),
-        name=title,
-        summary=f"At the end: {ends}.",
-        x_label="step",
-        y_label="top-1",
-        y_text=percent,
-    )
-    return Chart(title=title, svg=svg, columns=_columns(comparison), rows=_table(curves, percent))
+    return _curve_chart(comparison, curves, title="Retrieval accuracy (top-1)", y_label="top-1", y_text=percent)
 
 
 def loss_chart(comparison: Comparison) -> Chart:
     """The loss of the batches trained on against the step."""
     curves = [group.loss() for group in comparison.groups]
-    title = "Loss of the batches trained on"
-    svg = line_chart(
-        _series(comparison.groups, curves, marks=True),
-        name=title,
-        summary=f"At the end: {_ends(comparison.groups, curves, number)}.",
-        x_label="step",
-        y_label="loss",
-    )
-    return Chart(title=title, svg=svg, columns=_columns(comparison), rows=_table(curves, number))
+    return _curve_chart(comparison, curves, title="Loss of the batches trained on", y_label="loss", y_text=number)
 
 
 def time_chart(comparison: Comparison) -> Chart:
@@ -150,7 +132,21 @@ def _pooled_losses(group: Group) -> dict[int, Array]:
     return {epoch: np.concatenate(losses) for epoch, losses in parts.items()}
 
 
-def _series(groups: Sequence[Group], curves: Sequence[Curve], *, marks: bool) -> list[Series]:
+def _curve_chart(
+    comparison: Comparison, curves: Sequence[Curve], *, title: str, y_label: str, y_text: Callable[[float], str]
+) -> Chart:
+    svg = line_chart(
+        _series(comparison.groups, curves),
+        name=title,
+        summary=f"At the end: {_ends(comparison.groups, curves, y_text)}.",
+        x_label="step",
+        y_label=y_label,
+        y_text=y_text,
+    )
+    return Chart(title=title, svg=svg, columns=_columns(comparison), rows=_table(curves, y_text))
+
+
+def _series(groups: Sequence[Group], curves: Sequence[Curve]) -> list[Series]:
     return [
         Series(
             label=group.label,
@@ -159,7 +155,7 @@ def _series(groups: Sequence[Group], curves: Sequence[Curve], *, marks: bool) ->
             y=curve.mean,
             low=curve.low,
             high=curve.high,
-            marks=marks,
+            marks=True,
         )
         for place, (group, curve) in enumerate(zip(groups, curves, strict=True))
     ]

@@ -12,7 +12,7 @@ from ._balance import follow_centres
 from ._epoch import Progress, deal, search_generator
 from ._inputs import Ints
 from ._neighbours import batch_order, similar_order
-from ._parallel import ALONE, Workers
+from ._parallel import ALONE, Workers, silent
 from ._pools import check_pool, pool_bounds
 from ._refine import refine
 from ._request import Request, check_flag
@@ -51,7 +51,7 @@ def cut(
     if found >= random:
         return batches
     bounds = pool_bounds(request.batch_count, _batches_in_pool(request, _SMALL_SET), partial=True)
-    quiet = replace(request, report=lambda _: None)  # all the work that was announced is done
+    quiet = replace(request, report=silent)  # all the work that was announced is done
     return cut_pools(quiet, shuffled, bounds, weighting, rounds, crew)
 
 

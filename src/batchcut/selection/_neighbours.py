@@ -40,7 +40,7 @@ def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:
     starts = range(0, len(batches), max(1, _ROWS_AT_ONCE // batches.shape[1]))
     step = starts.step
     blocks = [batches[start : start + step] for start in starts]
-    centres = np.concatenate(crew.map(partial(_batch_centres, pairs), blocks, lambda _: None))
+    centres = np.concatenate(crew.map(partial(_batch_centres, pairs), blocks))
     return batches[chain(centres)]
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def _silent(_: float) -> None:
+def silent(_: float) -> None:
     """Reports nothing."""
 
 
@@ -24,7 +24,7 @@ class Workers:
         self._executor = executor
         self._stopped = stopped
 
-    def map(self, function: Callable[[T], R], tasks: Sequence[T], done: Callable[[float], None] = _silent) -> list[R]:
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], done: Callable[[float], None] = silent) -> list[R]:
         """The results of all tasks; `done` hears the share of them that is finished."""
         results: list[R] = []
         task = partial(self._run, function)

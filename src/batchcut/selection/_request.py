@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, wrong_type
 
 from ._epoch import Leftover, Progress, check_leftover, deal, order_generator, split_off_leftover
 from ._groups import count_group_pairs, part_groups
 from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
-from ._parallel import Workers
+from ._parallel import Workers, silent
 from ._plan import BatchPlan
 from ._score import Weighting, score
 
@@ -82,7 +82,7 @@ def open_request(
         codes=group_codes(groups, len(pairs)),
         leftover=policy,
         used=used,
-        report=progress or _silent,
+        report=progress or silent,
         started=started,
     )
 
@@ -126,13 +126,3 @@ def check_flag(argument: str, value: object) -> None:
     """Refuses anything but True and False."""
     if not isinstance(value, bool):
         raise wrong_type(argument, "be True or False", value)
-
-
-def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuses a value that is not among the choices."""
-    if value not in choices:
-        raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
-
-
-def _silent(_: float) -> None:
-    """Reports nothing."""

@@ -88,7 +88,7 @@ def score(pairs: Pairs, batches: Ints, weighting: Weighting, crew: Workers = ALO
     width = batches.shape[1]
     step = max(1, _SCORES_AT_ONCE // max(width * width, width * pairs.dim))
     blocks = [batches[start : start + step] for start in range(0, len(batches), step)]
-    parts = crew.map(partial(_score_block, pairs, weighting), blocks, lambda _: None)
+    parts = crew.map(partial(_score_block, pairs, weighting), blocks)
     return Scores(
         np.concatenate([part.losses for part in parts]),
         np.concatenate([part.weights for part in parts]),

@@ -1,15 +1,9 @@
 """Checks of settings, beside those that every part of the library shares."""
 
 import math
-from collections.abc import Collection
 from numbers import Real
 
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
-
-
-def check_choice(argument: str, value: object, choices: Collection[str]) -> None:
-    if value not in choices:
-        raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
 
 
 def check_text(argument: str, value: object) -> None:

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_choice, check_integer, check_positive, invalid, wrong_type
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
 
-from ._checks import check_at_least_zero, check_choice, check_optional, check_text
+from ._checks import check_at_least_zero, check_optional, check_text
 from ._settings import DataSettings, ModelSettings, ObjectiveSettings, ViewSettings
 
 PlannedFrom = Literal["bank", "pass", "training-pass"]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from batchcut._errors import check_integer, check_positive
+from batchcut._errors import check_choice, check_integer, check_positive
 
-from ._checks import check_choice, check_optional, check_share, check_text
+from ._checks import check_optional, check_share, check_text
 
 ViewRecipe = Literal["fast", "paper"]
 EncoderName = Literal["small-resnet", "resnet18", "mlp", "linear"]
