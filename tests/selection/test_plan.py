@@ -21,7 +21,7 @@ def plan(make_pairs: MakePairs) -> bc.BatchPlan:
 
 def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
     assert (plan.method, plan.seed, plan.epoch, plan.temperature, plan.leftover) == ("Cut", 3, 2, 0.1, "rotate")
-    assert dict(plan.settings)["rounds"] == 3
+    assert dict(plan.settings)["rounds"] == 4
     assert (len(plan), plan.batch_size, plan.count) == (5, 4, 22)
     assert len(plan.left_over) == 2
     assert plan.coverage == pytest.approx(20 / 22)
@@ -37,7 +37,7 @@ def test_plans_can_be_pickled_and_copied(plan: bc.BatchPlan) -> None:
         assert other.seconds == plan.seconds
         assert not other.batches.flags.writeable
         with pytest.raises(TypeError):
-            other.settings["rounds"] = 4
+            other.settings["rounds"] = 9
 
 
 def test_summary(plan: bc.BatchPlan) -> None:

@@ -71,6 +71,11 @@ class SlowSweep:
     def __init__(self, batches: Any, weights: Any, estimate: Any) -> None:
         self.batches, self.weights = batches.copy(), weights
         self.estimate = {s: estimate[i].astype(float) for i, s in enumerate(batches.ravel())}
+        self.hope = np.array([self.hopes(b) for b in range(len(batches))]).T
+
+    def hopes(self, b: int) -> Any:
+        """What some sample of b would gain at most by itself in each batch, as far as is known."""
+        return np.max([self.estimate[y] - self.total(y, b) for y in self.batches[b] if y >= 0], axis=0)
 
     def total(self, sample: int, b: int) -> float:
         return float(self.weights[sample, self.batches[b][self.batches[b] >= 0]].sum())
@@ -89,7 +94,8 @@ class SlowSweep:
         x = self.batches[a, slot]
         if x < 0:
             return
-        wanted = [b for b in range(len(self.batches)) if b != a and self.estimate[x][b] > self.total(x, a)]
+        gains = self.estimate[x] - self.total(x, a)
+        wanted = [b for b in np.flatnonzero((gains > 0) & (gains + self.hope[a] > LEAST)).tolist() if b != a]
         for b in sorted(wanted, key=lambda b: -self.estimate[x][b])[: _search._TARGETS]:
             others = [y for y in self.batches[b] if y >= 0]
             if max(self.seems(x, a, y, b, known=False) for y in others) <= LEAST:
@@ -114,6 +120,7 @@ class SlowSweep:
         place = np.argwhere(self.batches == y)[0]
         self.batches[self.batches == x] = y
         self.batches[tuple(place)] = x
+        self.hope[:, a], self.hope[:, b] = self.hopes(a), self.hopes(b)
 
 
 @settings(max_examples=30)

@@ -4,6 +4,7 @@ A selector is a frozen record of settings, called as `selector(u, v, batch_size=
 u, v (N, d) of N positive pairs; it returns a `BatchPlan`. All selectors are interchangeable.
 """
 
+from . import _compiler as _compiler
 from ._cut import Cut as Cut
 from ._inputs import group_codes as group_codes
 from ._ordered import Ordered as Ordered

@@ -23,7 +23,7 @@ from ._selector import PlanningSelector
 _USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no more samples
 _LEAST_BATCHES = 4
 _SMALL_SET = 40  # batches that are searched as one pool, with kicks
-_FOLLOWED, _SOUGHT, _POLISHED = 160, 320, 24  # batches in a pool, in each part of the search of larger sets
+_FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search of larger sets
 _STEPS, _SWEEPS = 4, 3
 _ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
 
@@ -73,9 +73,10 @@ def cut_pools(
 def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
     """Orders the set so that neighbours are similar, lets batches follow their centres, then makes swaps.
 
-    Swaps are looked for by estimates in large pools of neighbouring batches, in up to three sweeps, then exactly in
-    small pools; and so on until there were as many sweeps as `rounds`. Before each, the batches are put in a new
-    order by their centres, so that others are neighbours.
+    In the first round swaps are looked for exactly, in small pools of neighbouring batches; in each further one by
+    estimates, in large pools. These need the first: only weights that know which pairs count as false negatives are
+    a sound start for estimates. Every three rounds the batches are put in a new order by their centres, so that
+    others are neighbours.
     """
     rng = search_generator(request.seed, request.epoch)
     order = similar_order(request.pairs, request.used, rng, crew, _part(request, 0.0, _ORDER_SHARE))
@@ -85,15 +86,15 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
     start = _ORDER_SHARE + _FOLLOW_SHARE
     width = (1 - start) / rounds
-    for done in range(0, rounds, _SWEEPS):
+    pools = np.array_split(batch_order(request.pairs, batches, crew), _pool_count(request, _REFINED))
+    tasks = list(zip(pools, rng.spawn(len(pools)), strict=True))
+    batches = np.concatenate(
+        crew.map(partial(_refine_task, request, weighting, 0), tasks, _part(request, start, width))
+    )
+    for done in range(1, rounds, _SWEEPS):
         sweeps = min(_SWEEPS, rounds - done)
-        told = _part(request, start + done * width, 0.7 * sweeps * width)
+        told = _part(request, start + done * width, sweeps * width)
         batches = _seek_pools(request, batch_order(request.pairs, batches, crew), weighting, sweeps, crew, told)
-        batches = batch_order(request.pairs, batches, crew)
-        pools = np.array_split(batches, _pool_count(request, _POLISHED))
-        task = partial(_refine_task, request, weighting, 0)
-        told = _part(request, start + (done + 0.7 * sweeps) * width, 0.3 * sweeps * width)
-        batches = np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
@@ -148,7 +149,7 @@ class Cut(PlanningSelector):
 
     pool: int | None = None
     partial_pool: bool = False
-    rounds: int = 3
+    rounds: int = 4
     temperature: float = 0.1
     margin: float | None = 0.05
     threads: int | None = None

@@ -15,8 +15,7 @@ _ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for th
 _MOST_CENTRES = 2048
 _MOST_CENTRES_OF_MANY, _MANY = 1024, 65_536  # samples beyond which centres cost more than they bring
 _SAMPLES_PER_CENTRE = 24
-_TRAINING_PER_CENTRE = 16
-_LLOYD_STEPS = 3
+_TRAINING_PER_CENTRE = (8, 16, 16)  # samples in each Lloyd step; the first is rough anyway
 _LONGEST_CHAIN = 4096
 
 
@@ -40,8 +39,8 @@ def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:
     starts = range(0, len(batches), max(1, _ROWS_AT_ONCE // batches.shape[1]))
     step = starts.step
     blocks = [batches[start : start + step] for start in starts]
-    centres = np.concatenate(crew.map(partial(_batch_centres, pairs), blocks))
-    return batches[chain(centres)]
+    totals = np.concatenate(crew.map(partial(_totals, pairs), blocks))
+    return batches[chain(totals)]
 
 
 def chain(centres: Floats) -> Ints:
@@ -80,11 +79,12 @@ def _walk(similarity: Floats) -> Ints:
 
 def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
     """`count` centres of u + v, by Lloyd steps on a random part of the samples."""
-    some = rng.choice(samples, min(len(samples), _TRAINING_PER_CENTRE * count), replace=False)
-    rows = pairs.u[some] + pairs.v[some]
-    centres = rows[:count].copy()
-    blocks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
-    for _ in range(_LLOYD_STEPS):
+    some = rng.choice(samples, min(len(samples), _TRAINING_PER_CENTRE[-1] * count), replace=False)
+    drawn = pairs.u[some] + pairs.v[some]
+    centres = drawn[:count].copy()
+    for share in _TRAINING_PER_CENTRE:
+        rows = drawn[: share * count]
+        blocks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
         cells = np.concatenate(crew.map(_nearest_centre(centres), blocks))
         total, sizes = np.zeros_like(centres), np.bincount(cells, minlength=count)
         add_rows(rows, cells, total)
@@ -113,7 +113,11 @@ def _nearest_centre(centres: Floats) -> Callable[[Floats], Ints]:
     return nearest
 
 
-def _batch_centres(pairs: Pairs, batches: Ints) -> Floats:
-    used = (batches >= 0)[:, :, None]
-    total = np.where(used, pairs.u[batches], 0).sum(axis=1) + np.where(used, pairs.v[batches], 0).sum(axis=1)
-    return np.asarray(total / used.sum(axis=1), np.float32)
+def _totals(pairs: Pairs, batches: Ints) -> Floats:
+    """The sums (m, d) of u + v over the batches, which point where their centres are."""
+    filled = batches >= 0
+    samples, home = batches[filled], np.repeat(np.arange(len(batches)), filled.sum(axis=1))
+    totals = np.zeros((len(batches), pairs.dim), np.float32)
+    for side in (pairs.u, pairs.v):
+        add_rows(side[samples], home, totals)
+    return totals

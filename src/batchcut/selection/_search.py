@@ -95,20 +95,37 @@ def move_estimates(estimate: Floats, old: Floats, new: Floats, rate: np.float32,
             before[b] = after[b]
 
 
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def _measure_hope(pool: Pool, chosen: Ints, b: int, hope: Floats) -> None:
+    """Writes max_{j in b} (estimate of W(j, a)) − W(j, b) into hope[a, b] for each chosen batch a."""
+    width = len(pool.samples) // len(pool.sizes)
+    most = np.full(len(pool.sizes), _F(-1e30), np.float32)
+    for j in range(b * width, b * width + pool.sizes[b]):
+        row, own = pool.estimate[j], pool.own[j]
+        for a in range(len(most)):
+            gain = row[a] - own
+            most[a] = gain if gain > most[a] else most[a]
+    for a in chosen:
+        hope[a, b] = most[a]
+
+
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _find_targets(pool: Pool, chosen: Ints, i: int, a: int, targets: Ints) -> int:
-    """Writes the chosen batches that i of a would most like to be in, the best first; returns how many there are."""
-    own, found = pool.own[i], 0
+def _find_targets(pool: Pool, chosen: Ints, hope: Floats, i: int, a: int, least: np.float32, targets: Ints) -> int:
+    """Writes the chosen batches that i of a would most like to be in, the best first; returns how many there are.
+
+    A batch counts only if somebody in it seemed a partner for a swap that gains when the batch last changed.
+    """
+    row, other, own, found = pool.estimate[i], hope[a], pool.own[i], 0
     for b in chosen:
-        here = pool.estimate[i, b]
-        if here <= own or b == a:
+        here = row[b]
+        if here <= own or here - own + other[b] <= least or b == a:
             continue
         if found < len(targets):
             found += 1
-        elif here <= pool.estimate[i, targets[found - 1]]:
+        elif here <= row[targets[found - 1]]:
             continue
         at = found - 1
-        while at > 0 and pool.estimate[i, targets[at - 1]] < here:
+        while at > 0 and row[targets[at - 1]] < here:
             targets[at] = targets[at - 1]
             at -= 1
         targets[at] = b
@@ -224,10 +241,12 @@ def sweep(pool: Pool, chosen: Ints, offset: np.float32, least: np.float32) -> fl
     width = len(pool.samples) // len(pool.sizes)
     nothing, mine = np.zeros(width, np.float32), np.empty(width, np.float32)
     theirs, targets = np.empty((_PARTNERS, width), np.float32), np.empty(_TARGETS, np.int64)
-    total = 0.0
+    hope, total = np.empty((len(pool.sizes), len(pool.sizes)), np.float32), 0.0
+    for b in chosen:
+        _measure_hope(pool, chosen, b, hope)
     for a in chosen:
         for i in range(a * width, a * width + pool.sizes[a]):
-            for n in range(_find_targets(pool, chosen, i, a, targets)):
+            for n in range(_find_targets(pool, chosen, hope, i, a, least, targets)):
                 b = targets[n]
                 if _best_partner(pool, nothing, i, a, b, pool.estimate[i, b] - pool.own[i], least) < 0:
                     continue
@@ -239,6 +258,8 @@ def sweep(pool: Pool, chosen: Ints, offset: np.float32, least: np.float32) -> fl
                     continue
                 gain = _swap(pool, offset, least, mine, theirs[row], i, a, j, b)
                 if gain > 0:
+                    _measure_hope(pool, chosen, a, hope)
+                    _measure_hope(pool, chosen, b, hope)
                     total += gain
                     break
     return total
