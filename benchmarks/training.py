@@ -20,17 +20,19 @@ from typing import Any
 from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
 
 SELECTOR = "selection.selector."
+POOLED = {"method": "cut", "rounds": "3", "partial_pool": "true"}
 METHODS: dict[str, dict[str, str]] = {
     "Shuffle": {"method": "shuffle"},
     "Spectral": {"method": "spectral", "pool": "40", "partial_pool": "true"},
     "Cut": {"method": "cut"},
+    "Cut, 4 rounds": {"method": "cut", "rounds": "4"},
     "Cut, no margin": {"method": "cut", "margin": "none"},
     "Cut, margin 0": {"method": "cut", "margin": "0.0"},
     "Cut, margin 0.1": {"method": "cut", "margin": "0.1"},
-    "Cut, pool of 40": {"method": "cut", "pool": "40", "partial_pool": "true"},
-    "Cut, pool of 40, no margin": {"method": "cut", "pool": "40", "partial_pool": "true", "margin": "none"},
-    "Cut, pool of 10": {"method": "cut", "pool": "10", "partial_pool": "true"},
-    "Cut, pool of 10, no margin": {"method": "cut", "pool": "10", "partial_pool": "true", "margin": "none"},
+    "Cut, pool of 40": POOLED | {"pool": "40"},
+    "Cut, pool of 40, no margin": POOLED | {"pool": "40", "margin": "none"},
+    "Cut, pool of 10": POOLED | {"pool": "10"},
+    "Cut, pool of 10, no margin": POOLED | {"pool": "10", "margin": "none"},
 }
 USUAL = ["Shuffle", "Spectral", "Cut"]
 

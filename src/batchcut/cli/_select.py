@@ -67,7 +67,7 @@ class Select:
     and none for the others if left out."""
 
     rounds: int | None = None
-    """cut: how often the search comes back to each batch; 3 if left out."""
+    """cut: how often the search comes back to each batch; 4 if left out."""
 
     threads: int | None = None
     """cut: how many threads work; one for each processor if left out."""
