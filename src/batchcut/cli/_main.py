@@ -1,12 +1,13 @@
 """Parse, call, and turn what went wrong into an exit code."""
 
+import difflib
 import importlib.metadata
 import io
 import os
 import platform
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
 
 import tyro
@@ -22,12 +23,14 @@ from ._report import Report
 from ._select import Select
 from ._theory import Theory
 from ._train import Train
+from ._words import UsageError, in_order
 
 
 class Verb(Protocol):
     """What each verb is: a record of its options that runs and returns an exit code.
 
-    A verb that can be gone on with says how in `after_interrupt`.
+    A verb that can be gone on with says how in a method `after_interrupt`; one that has verbs of its own names them in
+    `verbs`.
     """
 
     def run(self) -> int:
@@ -43,6 +46,9 @@ VERBS: dict[str, type[Verb]] = {
     "paper": Paper,
     "theory": Theory,
 }
+
+_COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
+_SHELLS = ("bash", "zsh", "tcsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OUTPUT_CLOSED)
     except KeyboardInterrupt:
-        hint = getattr(verb, "after_interrupt", "")
+        hint = getattr(verb, "after_interrupt", str)()
         print(f"\nbatchcut: interrupted{hint and f'; {hint}'}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Exception as error:
@@ -77,17 +83,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parsed(words: Sequence[str]) -> Verb:
-    """The verb that the words ask for; help, completion and words that are not understood exit."""
+    """The verb that the words ask for; help and completion exit, words that are not understood are an error."""
     settings = (tyro.conf.FlagCreatePairsOff,)
     if not words or words[0] in ("-h", "--help"):
         print(general_help(VERBS), end="")
         sys.exit(DONE)
-    if words[0] in VERBS:
-        kind = VERBS[words[0]]
-        name = f"batchcut {words[0]}"
-        return tyro.cli(kind, prog=name, description=help_of(kind), args=words[1:], config=settings)
-    verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
-    return verb
+    if words[0] in _COMPLETION:
+        _check_completion(words)
+        verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
+        return verb
+    if words[0] not in VERBS:
+        raise _no_verb("batchcut", words[0], VERBS)
+    kind = VERBS[words[0]]
+    name = f"batchcut {words[0]}"
+    return tyro.cli(kind, prog=name, description=help_of(kind), args=_arguments(name, kind, words[1:]), config=settings)
+
+
+def _arguments(name: str, kind: type[Verb], words: Sequence[str]) -> list[str]:
+    """The words after a verb, checked and in order."""
+    verbs: dict[str, type[Verb]] = getattr(kind, "verbs", {})
+    if not verbs:
+        return in_order(name, kind, words)
+    if not words:
+        raise _no_verb(name, None, verbs)
+    if words[0] in ("-h", "--help"):
+        return ["--help"]
+    if words[0] not in verbs:
+        raise _no_verb(name, words[0], verbs)
+    return [words[0], *in_order(f"{name} {words[0]}", verbs[words[0]], words[1:])]
+
+
+def _no_verb(name: str, got: str | None, verbs: Mapping[str, object]) -> UsageError:
+    close = difflib.get_close_matches(got or "", verbs, n=1)
+    hint = f"did you mean `{name} {close[0]}`? " if close else ""
+    return UsageError(
+        f"`{name}` must be followed by one of {', '.join(verbs)}; got {'nothing' if got is None else repr(got)}\n"
+        f"{hint}`{name} --help` shows what each does."
+    )
+
+
+def _check_completion(words: Sequence[str]) -> None:
+    shown = f"{words[0]} must be followed by one of {', '.join(_SHELLS)}"
+    if len(words) < 2 or words[1] not in _SHELLS:
+        raise UsageError(f"{shown}; got {repr(words[1]) if len(words) > 1 else 'nothing'}")
+    if words[0] == _COMPLETION[1] and len(words) < 3:
+        raise UsageError(f"{words[0]} {words[1]} must be followed by the file to write")
 
 
 def _warning(message: Warning | str, *_: object, **__: object) -> str:
