@@ -23,8 +23,11 @@ def pairs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("epoch = 3", "file: epoch is no setting; known has seed, epochs, "),
-        ("[optimiser]\nrate = 1", "file: optimiser.rate is no setting; optimiser has name, learning_rate"),
+        ("epoch = 3", "file: epoch is no setting; did you mean epochs? a run has the settings seed, epochs, "),
+        (
+            "[optimiser]\nrate = 1",
+            "file: optimiser.rate is no setting; remove it, or choose another: optimiser has the settings name, ",
+        ),
         ('epochs = "3"', "file: epochs must be an integer; got '3'"),
         ("epochs = 3.5", "file: epochs must be an integer; got 3.5"),
         ("epochs = true", "file: epochs must be an integer; got True"),

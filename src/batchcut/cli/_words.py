@@ -98,9 +98,8 @@ def _check_rest(known: Sequence[_Field], rest: Sequence[str], seen: set[str]) ->
 def _fields_of(kind: type) -> Iterator[_Field]:
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
-        hint, extras = hints[field.name], ()
-        if get_origin(hint) is Annotated:
-            hint, *extras = get_args(hint)
+        whole = hints[field.name]
+        hint, *extras = get_args(whole) if get_origin(whole) is Annotated else (whole,)
         name = next(filter(None, (getattr(extra, "name", None) for extra in extras)), field.name)
         metavar = next(filter(None, (getattr(extra, "metavar", None) for extra in extras)), field.name.upper())
         aliases = [alias for extra in extras for alias in getattr(extra, "aliases", None) or ()]
@@ -121,7 +120,8 @@ def _is_option(word: str) -> bool:
 
 def _unknown(name: str, names: Sequence[str]) -> str:
     longer = [known for known in names if len(name) > 2 and known.startswith(name)]
-    close = longer or difflib.get_close_matches(name, names, n=1)
+    bare = {known.lstrip("-"): known for known in names}  # the dashes are alike in all
+    close = longer or [bare[known] for known in difflib.get_close_matches(name.lstrip("-"), bare, n=1)]
     return f"there is no option {name}" + (f"; did you mean {close[0]}?" if close else "")
 
 
