@@ -4,6 +4,7 @@ import importlib.util
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 import warnings
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from batchcut.cli._main import parsed
 
 ROOT = Path(__file__).parent.parent
 SNIPPET = re.compile(r"<!-- (?P<path>\S+\.py) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
@@ -146,6 +149,15 @@ def test_every_example_that_a_document_shows_is_run() -> None:
 def test_links_lead_to_files(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
+
+
+COMMAND = re.compile(r"^(?:\$ )?(batchcut (?:demo|select|train|evaluate|report|paper|theory)\b[^#\n]*)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_that_a_document_shows_are_understood(document: Path) -> None:
+    for command in COMMAND.findall(document.read_text(encoding="utf-8")):
+        parsed(shlex.split(command)[1:])
 
 
 def test_every_erratum_that_a_claim_names_is_described() -> None:
