@@ -146,6 +146,8 @@ def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytes
     [
         (ModuleNotFoundError("No module named 'kornia'"), 2, 'pip install "batchcut[train,report]"'),
         (ImportError("pictures need Pillow"), 2, "pictures need Pillow"),
+        (PermissionError(13, "Permission denied", "x"), 2, "batchcut: x: Permission denied; choose another place, or "),
+        (OSError("three words only"), 2, "batchcut: three words only\n"),
         (RuntimeError("first\nsecond"), 1, "RuntimeError: first\nThe same with --debug shows where."),
     ],
 )
@@ -189,6 +191,25 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed.startswith("batchcut 0.1.0 (Python 3.")
     assert "torch 2." in printed
+
+
+def test_an_interrupt_while_it_loads(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Stopped:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "batchcut.cli._main", Stopped())
+    assert run("theory") == 130
+    assert capsys.readouterr().err == "\nbatchcut: interrupted\n"
+
+
+def test_a_wrong_folder_of_images_is_refused_whatever_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("paper", "run", "fig:toy_example", "--quick", "--out", str(tmp_path / "out"), "--cifar", str(tmp_path))
+    assert run(*words) == 2
+    assert "--cifar must be the folder cifar-100-python, which holds the file train; got" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_interrupt_gives_exit_code_130_and_no_traceback() -> None:

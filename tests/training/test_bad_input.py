@@ -136,7 +136,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp
         (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
         done = batchcut("train", "--config", str(tmp_path / "config.toml"), "-o", str(disk / "run"), "--quiet")
         assert done.returncode == 2
-        assert "batchcut: [Errno 28] No space left on device" in done.stderr
+        assert "batchcut: No space left on device; make room and go on, " in done.stderr
         assert "Traceback" not in done.stderr
         subprocess.run([mount, "-o", "remount,size=8m", str(disk)], check=True)
         done = batchcut("train", "--resume", str(disk / "run"), "--quiet")

@@ -1,6 +1,7 @@
 """Parse, call, and turn what went wrong into an exit code."""
 
 import difflib
+import errno
 import importlib.metadata
 import io
 import os
@@ -49,6 +50,15 @@ VERBS: dict[str, type[Verb]] = {
 
 _COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 _SHELLS = ("bash", "zsh", "tcsh", "fish")
+_ADVICE = {
+    errno.ENOENT: "check the path, which begins in the current folder unless it begins with /",
+    errno.EACCES: "choose another place, or change its permissions",
+    errno.EROFS: "choose another place",
+    errno.EEXIST: "choose another name",
+    errno.ENOTDIR: "choose another place: a file is where a folder should be",
+    errno.EISDIR: "name a file",
+    errno.ENOSPC: "make room and go on, with a run by `batchcut train --resume`",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,11 +151,19 @@ def _give_up(error: Exception) -> NoReturn:
         print(f'batchcut: {error}; pip install "batchcut[train,report]" brings what the verbs need', file=sys.stderr)
         sys.exit(WRONG_USE)
     if isinstance(error, OSError | TypeError | ValueError | ImportError):
-        print(f"batchcut: {error}", file=sys.stderr)
+        print(f"batchcut: {_system_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
         sys.exit(WRONG_USE)
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"batchcut: this should not happen: {reason}\nThe same with --debug shows where.", file=sys.stderr)
     sys.exit(FAILED)
+
+
+def _system_error(error: OSError) -> str:
+    """What the system refused, without its number, and what to do next."""
+    if error.strerror is None:
+        return str(error)
+    what = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return "; ".join(filter(None, (what, _ADVICE.get(error.errno or 0))))
 
 
 def _versions() -> str:

@@ -10,6 +10,8 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
+from batchcut._errors import invalid
+
 from ._console import console, counting_progress
 from ._exit import DONE
 from ._help import help_of
@@ -104,6 +106,8 @@ class Run:
         from batchcut.paper import Settings, choose, finished, run_items, write_page
 
         items = choose(self.names)
+        if self.cifar is not None and not (self.cifar / "train").is_file():
+            raise invalid("--cifar", "be the folder cifar-100-python, which holds the file train", self.cifar)
         settings = Settings(scale="quick" if self.quick else "full", seed=self.seed, cifar=self.cifar)
         outcomes: list[Outcome] = []
         with counting_progress(hidden=self.quiet or self.json) as progress:
