@@ -37,7 +37,7 @@ class Demo:
         ("batchcut demo --json", "for scripts"),
     )
 
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
     """The folder for the runs and the report; batchcut-demo if left out, batchcut-demo-quick with --quick. Finished
     runs in it are not trained again."""
 

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 import tyro
@@ -48,6 +48,7 @@ VERBS: dict[str, type[Verb]] = {
     "theory": Theory,
 }
 
+_SETTINGS = (tyro.conf.FlagCreatePairsOff,)
 _COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 _SHELLS = ("bash", "zsh", "tcsh", "fish")
 _ADVICE = {
@@ -94,33 +95,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parsed(words: Sequence[str]) -> Verb:
     """The verb that the words ask for; help and completion exit, words that are not understood are an error."""
-    settings = (tyro.conf.FlagCreatePairsOff,)
     if not words or words[0] in ("-h", "--help"):
         print(general_help(VERBS), end="")
         sys.exit(DONE)
     if words[0] in _COMPLETION:
         _check_completion(words)
-        verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
+        verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=_SETTINGS)
         return verb
     if words[0] not in VERBS:
         raise _no_verb("batchcut", words[0], VERBS)
-    kind = VERBS[words[0]]
-    name = f"batchcut {words[0]}"
-    return tyro.cli(kind, prog=name, description=help_of(kind), args=_arguments(name, kind, words[1:]), config=settings)
+    return _read(f"batchcut {words[0]}", VERBS[words[0]], words[1:])
 
 
-def _arguments(name: str, kind: type[Verb], words: Sequence[str]) -> list[str]:
-    """The words after a verb, checked and in order."""
-    verbs: dict[str, type[Verb]] = getattr(kind, "verbs", {})
+def _read(name: str, kind: Callable[..., Verb], words: Sequence[str]) -> Verb:
+    """The record of a verb, from the words after it."""
+    verbs: dict[str, Callable[..., Verb]] = getattr(kind, "verbs", {})
     if not verbs:
-        return in_order(name, kind, words)
-    if not words:
-        raise _no_verb(name, None, verbs)
-    if words[0] in ("-h", "--help"):
-        return ["--help"]
-    if words[0] not in verbs:
-        raise _no_verb(name, words[0], verbs)
-    return [words[0], *in_order(f"{name} {words[0]}", verbs[words[0]], words[1:])]
+        words = in_order(name, kind, words)
+    elif not words or words[0] not in (*verbs, "-h", "--help"):
+        raise _no_verb(name, words[0] if words else None, verbs)
+    elif words[0] in verbs:
+        return kind(_read(f"{name} {words[0]}", verbs[words[0]], words[1:]))
+    return tyro.cli(kind, prog=name, description=help_of(kind), args=words, config=_SETTINGS)
 
 
 def _no_verb(name: str, got: str | None, verbs: Mapping[str, object]) -> UsageError:

@@ -14,7 +14,7 @@ from batchcut._errors import invalid
 
 from ._console import console, counting_progress
 from ._exit import DONE
-from ._help import help_of
+from ._help import summary_of
 
 if TYPE_CHECKING:
     from batchcut.paper import Item, Outcome
@@ -137,8 +137,8 @@ class Paper:
     )
 
     verb: Annotated[
-        Annotated[List, tyro.conf.subcommand("list", description=help_of(List))]
-        | Annotated[Run, tyro.conf.subcommand("run", description=help_of(Run))],
+        Annotated[List, tyro.conf.subcommand("list", description=summary_of(List))]
+        | Annotated[Run, tyro.conf.subcommand("run", description=summary_of(Run))],
         tyro.conf.arg(name=""),
     ]
 

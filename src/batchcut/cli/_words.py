@@ -39,7 +39,7 @@ class _Field:
     many: bool
 
 
-def in_order(command: str, kind: type, words: Sequence[str]) -> list[str]:
+def in_order(command: str, kind: Any, words: Sequence[str]) -> list[str]:
     """The words for the record `kind`, options last; what it does not take is refused with a `UsageError`."""
     if any(word in _HELP for word in words):
         return ["--help"]
@@ -95,7 +95,7 @@ def _check_rest(known: Sequence[_Field], rest: Sequence[str], seen: set[str]) ->
         raise UsageError(f"{rest[most]!r} is one word too many: this verb takes {takes}")
 
 
-def _fields_of(kind: type) -> Iterator[_Field]:
+def _fields_of(kind: Any) -> Iterator[_Field]:
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         whole = hints[field.name]
