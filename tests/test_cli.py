@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -147,6 +146,8 @@ def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytes
     [
         (ModuleNotFoundError("No module named 'kornia'"), 2, 'pip install "batchcut[train,report]"'),
         (ImportError("pictures need Pillow"), 2, "pictures need Pillow"),
+        (PermissionError(13, "Permission denied", "x"), 2, "batchcut: x: Permission denied; choose another place, or "),
+        (OSError("three words only"), 2, "batchcut: three words only\n"),
         (RuntimeError("first\nsecond"), 1, "RuntimeError: first\nThe same with --debug shows where."),
     ],
 )
@@ -192,12 +193,45 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torch 2." in printed
 
 
+def test_an_interrupt_while_it_loads(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Stopped:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "batchcut.cli._main", Stopped())
+    assert run("theory") == 130
+    assert capsys.readouterr().err == "\nbatchcut: interrupted\n"
+
+
+def test_a_wrong_folder_of_images_is_refused_whatever_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("paper", "run", "fig:toy_example", "--quick", "--out", str(tmp_path / "out"), "--cifar", str(tmp_path))
+    assert run(*words) == 2
+    assert "--cifar must be the folder cifar-100-python, which holds the file train; got" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_interrupt_gives_exit_code_130_and_no_traceback() -> None:
-    command = [sys.executable, "-m", "batchcut", "theory"]
+    code = """
+import signal, sys
+from batchcut import cli, theory
+
+tried = theory.run_checks
+
+def told(label):
+    print("begun", file=sys.stderr, flush=True)
+    yield from tried(label)
+
+theory.run_checks = told
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background takes away
+cli.main(["theory"])
+"""
+    command = [sys.executable, "-c", code]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(15)  # until it has begun to try claims, on a busy machine too
+    assert process.stderr is not None
+    assert process.stderr.readline() == "begun\n"
     os.kill(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    printed, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted" in error
-    assert "Traceback" not in error
+    assert (printed, error) == ("", "\nbatchcut: interrupted\n")

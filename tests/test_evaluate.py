@@ -94,7 +94,10 @@ def test_quiet_prints_nothing(features: Path, capsys: pytest.CaptureFixture[str]
         (("--draws", 0), "--draws must be at least 1; got 0"),
         (("--device", "banana"), "must fit its config.toml and device banana"),
         (("-o", "no/where.json"), "--output must lie in a folder that is there"),
-        (("--corrupted", "cifar100-c", "--root", "/nonexistent"), "CIFAR-100-C is not there: allow the download"),
+        (
+            ("--corrupted", "cifar100-c", "--root", "/nonexistent"),
+            "CIFAR-100-C is not there: --download (download=True) fetches",
+        ),
     ],
 )
 def test_bad_input(words: tuple[object, ...], text: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:

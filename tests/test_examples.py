@@ -3,18 +3,24 @@
 import importlib.util
 import os
 import re
+import runpy
+import shlex
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
+
+from batchcut.cli._main import parsed
 
 ROOT = Path(__file__).parent.parent
 SNIPPET = re.compile(r"<!-- (?P<path>\S+\.py) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-SAYS_TORCHDATA = "ignore:'set_vital' is deprecated:UserWarning"  # torchdata 0.11 with torch 2.13
 
 
 @dataclass(frozen=True)
@@ -24,13 +30,13 @@ class Run:
     Attributes:
         prints: a pattern that its output must match.
         needs: a module without which it is skipped.
-        with_: options of Python.
+        ignores: a warning of others that is no error.
         options: of the example itself.
     """
 
     prints: str
     needs: str | None = None
-    with_: tuple[str, ...] = ("-W", "error")
+    ignores: str = ""
     options: tuple[str, ...] = ()
 
 
@@ -40,9 +46,8 @@ RUNS = {
     "resume_stateful": Run(
         "16 batches left; the same as without a stop: True",
         needs="torchdata",
-        with_=("-W", "error", "-W", SAYS_TORCHDATA),
+        ignores="'set_vital' is deprecated",  # torchdata 0.11 with torch 2.13
     ),
-    "many_processes": Run(r"(epoch \d: 10 steps, every sample once: True\s+){3}", with_=tuple(TORCHRUN)),
     "simclr_images": Run(
         r"^1,438 images .* among 359 others\nShuffle  top-1 \d\d\.\d%\nCut      top-1 \d\d\.\d%$",
         options=("--epochs", "2"),
@@ -88,19 +93,42 @@ def test_first_steps() -> None:
     assert re.search(r"optimum (2\.\d{6}) = \1$", printed.strip())
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Steps this small are faster with one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("name", RUNS)
-def test_examples_of_the_guides_run(name: str) -> None:
+@pytest.mark.usefixtures("one_thread")
+def test_examples_of_the_guides_run(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = RUNS[name]
     if run.needs is not None and importlib.util.find_spec(run.needs) is None:
         pytest.skip(f"{run.needs} is an extra: pip install 'batchcut[integrations]'")
-    command = [sys.executable, *run.with_, str(ROOT / "examples" / f"{name}.py"), *run.options]
+    path = str(ROOT / "examples" / f"{name}.py")
+    monkeypatch.setattr(sys, "argv", [path, *run.options])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if run.ignores:
+            warnings.filterwarnings("ignore", run.ignores, UserWarning)
+        runpy.run_path(path, run_name="__main__")
+    printed = capsys.readouterr().out
+    assert re.search(run.prints, printed), printed
+
+
+def test_many_processes() -> None:
+    command = [sys.executable, *TORCHRUN, str(ROOT / "examples" / "many_processes.py")]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     # torch 2.13 with gloo and DDP aborts now and then at the very end, also without batchcut; all work is done by then.
-    aborted = "-m" in run.with_ and "terminate called without an active exception" in done.stderr
-    assert done.returncode == 0 or aborted, done.stderr
-    assert re.search(run.prints, done.stdout), done.stdout
+    assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
+    assert re.search(r"(epoch \d: 10 steps, every sample once: True\s+){3}", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -121,6 +149,15 @@ def test_every_example_that_a_document_shows_is_run() -> None:
 def test_links_lead_to_files(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
+
+
+COMMAND = re.compile(r"^(?:\$ )?(batchcut (?:demo|select|train|evaluate|report|paper|theory)\b[^#\n]*)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_that_a_document_shows_are_understood(document: Path) -> None:
+    for command in COMMAND.findall(document.read_text(encoding="utf-8")):
+        parsed(shlex.split(command)[1:])
 
 
 def test_every_erratum_that_a_claim_names_is_described() -> None:

@@ -135,7 +135,10 @@ BAD = [
     (["u.npy", "v.npy", "--batch-size", "1"], "--batch-size must be at least 2; got 1"),
     (["u.npy", "v.npy", "--batch-size", "97"], "batch_size must be at most the number of samples, 96; got 97"),
     (["u.npy", "--batch-size", "8"], "v must be given where u is a .npy file"),
-    (["u.npy", "nowhere.npy", "--batch-size", "8"], "no such file"),
+    (
+        ["u.npy", "nowhere.npy", "--batch-size", "8"],
+        "nowhere.npy: no such file; check the path, which begins in the current folder",
+    ),
     (["u.npy", "x.npz", "--batch-size", "8"], "u and v must both be .npy files"),
     (["u.npy", "short.npy", "--batch-size", "8"], "v must have the shape of u, (96, 8); got (4, 8)"),
     (["u.npy", "cut.npy", "--batch-size", "8"], "cut.npy must be a whole .npy file"),

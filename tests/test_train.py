@@ -2,6 +2,10 @@
 
 import json
 import os
+import re
+import shlex
+import shutil
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,16 +48,23 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return said.err
 
 
-@pytest.fixture
-def pairs(tmp_path: Path) -> str:
-    return f"pairs:{write_pairs(tmp_path / 'pairs.npz')}"
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"pairs:{write_pairs(tmp_path_factory.mktemp('pairs') / 'pairs.npz')}"
 
 
-@pytest.fixture
-def done(pairs: str, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(pairs: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 24 steps with checkpoints of steps 20 and 24."""
-    assert run("--data", pairs, *SMALL, "-o", tmp_path / "run", "--quiet") == 0
-    return tmp_path / "run"
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert run("--data", pairs, *SMALL, "-o", folder, "--quiet") == 0
+    return folder
+
+
+@pytest.fixture
+def done(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to be changed."""
+    return shutil.copytree(trained, tmp_path / "done")
 
 
 def test_a_table_at_the_end_and_a_line_for_each_evaluation(
@@ -92,12 +103,63 @@ def test_an_interrupted_run_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(_train, "Watcher", Impatient)
-        assert run("--data", pairs, *SMALL, "-o", tmp_path / "stopped") == 130
-    said = capsys.readouterr().err
-    assert "batchcut: interrupted; `batchcut train --resume RUN` goes on from the last checkpoint" in said
-    assert "Traceback" not in said
-    assert run("--resume", tmp_path / "stopped", "--quiet") == 0
-    assert outcome(tmp_path / "stopped") == outcome(done)
+        assert run("--data", pairs, *SMALL, "-o", tmp_path / "it is stopped") == 130
+    *_, first, second = capsys.readouterr().err.splitlines()
+    assert first == "batchcut: interrupted; to go on from the last checkpoint:"
+    program, verb, *words = shlex.split(second)
+    assert (program, verb, words) == ("batchcut", "train", ["--resume", str(tmp_path / "it is stopped")])
+    assert run(*words, "--quiet") == 0
+    assert outcome(tmp_path / "it is stopped") == outcome(done)
+
+
+def test_the_folder_of_an_interrupted_run_that_has_no_name(
+    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Impatient(Watcher):
+        def __call__(self, event: Mapping[str, Any]) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_train, "Watcher", Impatient)
+    assert run("--data", pairs, *SMALL, "seed=4") == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "batchcut train --resume runs/pairs-cut-4"
+    shutil.rmtree("runs")
+    monkeypatch.setattr("batchcut.training._train._load", _interrupted)
+    assert run("--data", pairs, *SMALL, "seed=4") == 130  # before there is anything to go on with
+    assert capsys.readouterr().err == "\nbatchcut: interrupted\n"
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_all_settings_as_toml_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("epochs=5", "--show", "optimiser.name=sgd") == 0
+    text = capsys.readouterr().out
+    assert run("epochs=5", "--show", "optimiser.name=sgd", "--json") == 0
+    settings = json.loads(capsys.readouterr().out)
+    assert settings == tomllib.loads(text)
+    assert (settings["epochs"], settings["optimiser"]["name"]) == (5, "sgd")
+    assert run("--show", "--quiet") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_names_of_all_recipes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--recipe", "list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "digits" in lines
+    assert run("--recipe", "list", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == lines
+
+
+def test_data_that_is_gone_when_a_run_goes_on(done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = done / "config.toml"
+    text = re.sub(r'name = "pairs:[^"]*"', 'name = "cifar100"', path.read_text(encoding="utf-8"))
+    path.write_text(text.replace('root = "none"', f'root = "{tmp_path}"'), encoding="utf-8")
+    assert run("--resume", done) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert "cifar-100-python is not there" in first
+    assert f"{path}: data.download and data.root there say what these options do" in second
 
 
 def empty(folder: Path) -> None:
@@ -153,7 +215,10 @@ def test_pairs_that_cannot_be_learnt_from(
 
 def test_official_files_that_are_missing_or_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--recipe", "cifar100-small", "--root", tmp_path, "-o", tmp_path / "run")
-    assert "cifar-100-python is not there: allow the download (169 MB from " in refused(capsys, *words)
+    assert "cifar-100-python is not there: --download (download=True) fetches 169 MB from " in (
+        said := refused(capsys, *words)
+    )
+    assert "--root FOLDER (root=...) names the folder in which it lies" in said
     write_cifar100(tmp_path / "cifar-100-python")
     damaged = tmp_path / "cifar-100-python" / "train"
     damaged.write_bytes(damaged.read_bytes()[:1000])
@@ -164,7 +229,7 @@ def test_official_files_that_are_missing_or_damaged(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("epoch=3", "recipe pairs: epoch is no setting; known has seed, epochs, "),
+        ("epoch=3", "recipe pairs: epoch is no setting; did you mean epochs? a run has the settings seed, epochs, "),
         ("epochs=many", "recipe pairs: epochs must be an integer; got 'many'"),
         ("epochs", "settings must have the form KEY=VALUE; got 'epochs'"),
         ("batch_size=97", "batch_size must be at most the number of training samples, 96; got 97"),
@@ -201,16 +266,20 @@ def test_what_is_no_run_is_not_gone_on_with(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('name = "adamw"', 'name = "sgd"', "must be of the settings in config.toml; got another optimiser.name"),
-        ("dim = 8", "dim = 9", "got another model.dim"),
-        ('method = "cut"', 'method = "shuffle"', "is no setting; selection.selector has"),
+        (
+            'name = "adamw"',
+            'name = "sgd"',
+            "must be of the settings in config.toml, but optimiser.name was 'adamw' and is now 'sgd': put config.toml",
+        ),
+        ("dim = 8", "dim = 9", "but model.dim was 8 and is now 9: "),
+        ('method = "cut"', 'method = "shuffle"', "is no setting; remove it, or choose another: selection.selector has"),
         ("/pairs.npz", "/more.npz", "must fit config.toml and the data; "),
     ],
 )
 def test_other_settings_or_data_do_not_fit_the_checkpoint(
-    old: str, new: str, message: str, done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    old: str, new: str, message: str, done: Path, pairs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_pairs(tmp_path / "more.npz", samples=104)
+    write_pairs(Path(pairs.removeprefix("pairs:")).with_name("more.npz"), samples=104)
     before = outcome(done)
     text = (done / "config.toml").read_text(encoding="utf-8")
     assert old in text

@@ -129,6 +129,37 @@ def test_the_page_fits_its_window(page: Page, path: Path, width: int) -> None:
     assert page.run("document.documentElement.scrollWidth") <= width
 
 
+def test_on_a_phone_tables_scroll_in_a_box_of_their_own(page: Page, path: Path) -> None:
+    page.open(path, width=390)
+    page.run("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    boxes = page.run(
+        "[...document.querySelectorAll('table')].map((t) => { const b = t.parentElement, r = b.getBoundingClientRect();"
+        " const by = b.getAttribute('aria-labelledby'); return {"
+        " inside: r.left >= 0 && r.right <= 390, wide: b.scrollWidth > b.clientWidth,"
+        " scrolls: getComputedStyle(b).overflowX, tab: b.tabIndex, role: b.getAttribute('role'),"
+        " label: by ? document.getElementById(by).textContent : b.getAttribute('aria-label')}; })"
+    )
+    assert len(boxes) >= 8
+    assert any(box["wide"] for box in boxes)
+    for box in boxes:
+        assert (box["inside"], box["scrolls"], box["tab"], box["role"]) == (True, "auto", 0, "group")
+    assert len({box["label"] for box in boxes}) == len(boxes)
+
+
+def test_a_wide_table_is_scrolled_by_keyboard_and_keeps_its_methods_in_sight(page: Page, path: Path) -> None:
+    page.open(path, width=390)
+    page.run("document.querySelector('#comparison .scroll').focus()")
+    for _ in range(5):
+        page.press("ArrowRight")
+    moved = (
+        "new Promise((done) => setTimeout(() => done(document.querySelector('#comparison .scroll').scrollLeft), 400))"
+    )
+    assert page.run(moved) > 0
+    left = "document.querySelector('#comparison tbody th').getBoundingClientRect().left"
+    assert 0 <= page.run(left) < 40
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_light_and_dark(page: Page, path: Path, dark: bool) -> None:
     page.open(path, dark=dark)

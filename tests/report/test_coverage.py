@@ -1,16 +1,18 @@
 """Uses and pairs of one class, counted again one by one."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.report._folders import SAMPLES, write_run
+from tests.report._folders import BATCH, SAMPLES, embeddings, write_run
 
 from batchcut.report import compare, read_run
 from batchcut.report._coverage import chance_of_same_class, coverages
 from batchcut.report._explorer import shown_plans
 from batchcut.report._samples import Samples
+from batchcut.selection import Cut
 
 
 def test_counts_against_the_slow_way(tmp_path: Path) -> None:
@@ -28,6 +30,21 @@ def test_counts_against_the_slow_way(tmp_path: Path) -> None:
     assert (found.plans, found.coverage, found.unused, found.fewest, found.most) == (2, 1.0, 0.0, 2, 2)
     assert found.same_class == pytest.approx(np.mean(same))
     assert 0 <= found.suspected["easiest"] < found.suspected["hardest"] <= 1
+
+
+def test_pairs_within_the_margin_and_of_one_group_are_shares(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "cut")
+    u, v = embeddings(SAMPLES, np.random.default_rng(0))
+    groups = np.arange(SAMPLES) // (SAMPLES // 2)
+    plan = Cut(margin=0.3)(u, v, batch_size=BATCH, seed=0, epoch=1, groups=groups)
+    assert plan.margin_pairs > 0
+    for epoch in (1, 2):
+        replace(plan, epoch=epoch).save(folder / "plans" / f"epoch-{epoch:04d}.npz")
+    comparison = compare([read_run(folder)])
+    (found,) = coverages(comparison, Samples(), [])
+    pairs = [groups[a] == groups[b] for batch in plan for a, b in combinations(batch.tolist(), 2)]
+    assert found.same_group == pytest.approx(np.mean(pairs))
+    assert found.within_margin == pytest.approx(plan.margin_pairs / len(pairs))
 
 
 def test_chance_is_the_share_of_all_pairs() -> None:

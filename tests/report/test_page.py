@@ -32,6 +32,22 @@ def test_settings_and_the_command_are_there(page: str) -> None:
     assert page.count("[selection.selector]") == 4
 
 
+def test_shares_are_shares(page: str) -> None:
+    table = page.partition("Share of the pairs in a batch")[2].partition("</table>")[0]
+    cells = re.findall(r"<td>(.*?)</td>", table)
+    assert len(cells) == len(re.findall(r'<th scope="col">', table)) - 1
+    assert all(cell.endswith(" %") for cell in cells)
+
+
+def test_a_key_names_the_lines_of_its_chart_alone(page: str) -> None:
+    part = page.partition('id="negatives"')[2].partition("</section>")[0]
+    assert re.findall(r"</svg>([^<]+)</li>", part) == ["Cut", "by chance"]
+    drawn = part.partition("<figure>")[2].partition("</svg>")[0]
+    assert len(re.findall("<polyline", drawn)) == 2
+    comparison = page.partition('id="comparison"')[2].partition("</section>")[0]
+    assert re.findall(r"</svg>([^<]+)</li>", comparison) == ["Shuffle", "Cut"]
+
+
 def test_text_is_escaped(page: str) -> None:
     assert "<title>A &lt;title&gt;</title>" in page
 
@@ -53,6 +69,13 @@ def test_where_shuffled_batches_win_the_page_says_so(tmp_path: Path) -> None:
     page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Shuffled batches came out ahead" in page
     assert "never" in page
+
+
+def test_where_plans_draw_level_the_page_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", method="shuffle")
+    write_run(tmp_path / "runs" / "b")
+    page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "No plan beats shuffled batches here: the highest top-1 accuracy is 60 %." in page
 
 
 def test_a_lead_within_the_spread_is_called_that(tmp_path: Path) -> None:

@@ -23,8 +23,11 @@ def pairs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("epoch = 3", "file: epoch is no setting; known has seed, epochs, "),
-        ("[optimiser]\nrate = 1", "file: optimiser.rate is no setting; optimiser has name, learning_rate"),
+        ("epoch = 3", "file: epoch is no setting; did you mean epochs? a run has the settings seed, epochs, "),
+        (
+            "[optimiser]\nrate = 1",
+            "file: optimiser.rate is no setting; remove it, or choose another: optimiser has the settings name, ",
+        ),
         ('epochs = "3"', "file: epochs must be an integer; got '3'"),
         ("epochs = 3.5", "file: epochs must be an integer; got 3.5"),
         ("epochs = true", "file: epochs must be an integer; got True"),
@@ -133,7 +136,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp
         (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
         done = batchcut("train", "--config", str(tmp_path / "config.toml"), "-o", str(disk / "run"), "--quiet")
         assert done.returncode == 2
-        assert "batchcut: [Errno 28] No space left on device" in done.stderr
+        assert "batchcut: No space left on device; make room and go on, " in done.stderr
         assert "Traceback" not in done.stderr
         subprocess.run([mount, "-o", "remount,size=8m", str(disk)], check=True)
         done = batchcut("train", "--resume", str(disk / "run"), "--quiet")

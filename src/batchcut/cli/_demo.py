@@ -37,8 +37,9 @@ class Demo:
         ("batchcut demo --json", "for scripts"),
     )
 
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("batchcut-demo")
-    """The folder for the runs and the report; finished runs in it are not trained again."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
+    """The folder for the runs and the report; batchcut-demo if left out, batchcut-demo-quick with --quick. Finished
+    runs in it are not trained again."""
 
     seeds: int = 3
     """How many times each method is trained, from different first weights."""
@@ -52,15 +53,18 @@ class Demo:
     quiet: bool = False
     """Print nothing."""
 
-    after_interrupt: ClassVar[str] = "the same command goes on where it was stopped"
+    def after_interrupt(self) -> str:
+        """How to go on."""
+        return "the same command goes on where it was stopped"
 
     def run(self) -> int:
         """Trains, compares and prints what came out."""
         from batchcut.demo import run_demo
 
         hidden = self.quiet or self.json
+        out = self.out or Path("batchcut-demo-quick" if self.quick else "batchcut-demo")
         with _Watcher(hidden=hidden) as watcher:
-            outcome = run_demo(self.out, seeds=self.seeds, quick=self.quick, observe=watcher)
+            outcome = run_demo(out, seeds=self.seeds, quick=self.quick, observe=watcher)
         if self.json and not self.quiet:
             rows = [row.as_dict() for row in outcome.rows]
             print(json.dumps({"methods": rows, "report": str(outcome.report)}, indent=2))

@@ -15,7 +15,7 @@ _AFTER = """
   batchcut VERB --help                         what a verb does, its options and defaults, examples
   batchcut --version                           the versions that matter
   batchcut VERB ... --debug                    shows the traceback of an error
-  batchcut --tyro-print-completion bash        a script that completes verbs and options; also zsh
+  batchcut --tyro-print-completion bash        a script that completes verbs and options; also zsh, fish
 
 Exit codes: 0 done, 1 a check or the work itself failed, 2 wrong use, 130 interrupted.
 New here? `batchcut demo` shows in a few minutes what all of this does.
@@ -25,8 +25,13 @@ New here? `batchcut demo` shows in a few minutes what all of this does.
 def general_help(verbs: Mapping[str, Callable[..., object]]) -> str:
     """A line for each verb, and what they have in common."""
     width = max(map(len, verbs)) + 2
-    lines = [f"  {name:<{width}}{_paragraphs(verb)[0]}" for name, verb in verbs.items()]
+    lines = [f"  {name:<{width}}{summary_of(verb)}" for name, verb in verbs.items()]
     return _BEFORE + "\n".join(lines) + "\n" + _AFTER
+
+
+def summary_of(verb: Callable[..., object]) -> str:
+    """The first line of the docstring of a verb."""
+    return _paragraphs(verb)[0]
 
 
 def help_of(verb: Callable[..., object]) -> str:

@@ -1,12 +1,14 @@
 """Parse, call, and turn what went wrong into an exit code."""
 
+import difflib
+import errno
 import importlib.metadata
 import io
 import os
 import platform
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 import tyro
@@ -22,12 +24,14 @@ from ._report import Report
 from ._select import Select
 from ._theory import Theory
 from ._train import Train
+from ._words import UsageError, in_order
 
 
 class Verb(Protocol):
     """What each verb is: a record of its options that runs and returns an exit code.
 
-    A verb that can be gone on with says how in `after_interrupt`.
+    A verb that can be gone on with says how in a method `after_interrupt`; one that has verbs of its own names them in
+    `verbs`.
     """
 
     def run(self) -> int:
@@ -42,6 +46,19 @@ VERBS: dict[str, type[Verb]] = {
     "report": Report,
     "paper": Paper,
     "theory": Theory,
+}
+
+_SETTINGS = (tyro.conf.FlagCreatePairsOff,)
+_COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
+_SHELLS = ("bash", "zsh", "tcsh", "fish")
+_ADVICE = {
+    errno.ENOENT: "check the path, which begins in the current folder unless it begins with /",
+    errno.EACCES: "choose another place, or change its permissions",
+    errno.EROFS: "choose another place",
+    errno.EEXIST: "choose another name",
+    errno.ENOTDIR: "choose another place: a file is where a folder should be",
+    errno.EISDIR: "name a file",
+    errno.ENOSPC: "make room and go on, with a run by `batchcut train --resume`",
 }
 
 
@@ -67,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OUTPUT_CLOSED)
     except KeyboardInterrupt:
-        hint = getattr(verb, "after_interrupt", "")
+        hint = getattr(verb, "after_interrupt", str)()
         print(f"\nbatchcut: interrupted{hint and f'; {hint}'}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Exception as error:
@@ -77,17 +94,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parsed(words: Sequence[str]) -> Verb:
-    """The verb that the words ask for; help, completion and words that are not understood exit."""
-    settings = (tyro.conf.FlagCreatePairsOff,)
+    """The verb that the words ask for; help and completion exit, words that are not understood are an error."""
     if not words or words[0] in ("-h", "--help"):
         print(general_help(VERBS), end="")
         sys.exit(DONE)
-    if words[0] in VERBS:
-        kind = VERBS[words[0]]
-        name = f"batchcut {words[0]}"
-        return tyro.cli(kind, prog=name, description=help_of(kind), args=words[1:], config=settings)
-    verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=settings)
-    return verb
+    if words[0] in _COMPLETION:
+        _check_completion(words)
+        verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=_SETTINGS)
+        return verb
+    if words[0] not in VERBS:
+        raise _no_verb("batchcut", words[0], VERBS)
+    return _read(f"batchcut {words[0]}", VERBS[words[0]], words[1:])
+
+
+def _read(name: str, kind: Callable[..., Verb], words: Sequence[str]) -> Verb:
+    """The record of a verb, from the words after it."""
+    verbs: dict[str, Callable[..., Verb]] = getattr(kind, "verbs", {})
+    if not verbs:
+        words = in_order(name, kind, words)
+    elif not words or words[0] not in (*verbs, "-h", "--help"):
+        raise _no_verb(name, words[0] if words else None, verbs)
+    elif words[0] in verbs:
+        return kind(_read(f"{name} {words[0]}", verbs[words[0]], words[1:]))
+    return tyro.cli(kind, prog=name, description=help_of(kind), args=words, config=_SETTINGS)
+
+
+def _no_verb(name: str, got: str | None, verbs: Mapping[str, object]) -> UsageError:
+    close = difflib.get_close_matches(got or "", verbs, n=1)
+    hint = f"did you mean `{name} {close[0]}`? " if close else ""
+    return UsageError(
+        f"`{name}` must be followed by one of {', '.join(verbs)}; got {'nothing' if got is None else repr(got)}\n"
+        f"{hint}`{name} --help` shows what each does."
+    )
+
+
+def _check_completion(words: Sequence[str]) -> None:
+    shown = f"{words[0]} must be followed by one of {', '.join(_SHELLS)}"
+    if len(words) < 2 or words[1] not in _SHELLS:
+        raise UsageError(f"{shown}; got {repr(words[1]) if len(words) > 1 else 'nothing'}")
+    if words[0] == _COMPLETION[1] and len(words) < 3:
+        raise UsageError(f"{words[0]} {words[1]} must be followed by the file to write")
 
 
 def _warning(message: Warning | str, *_: object, **__: object) -> str:
@@ -101,11 +147,19 @@ def _give_up(error: Exception) -> NoReturn:
         print(f'batchcut: {error}; pip install "batchcut[train,report]" brings what the verbs need', file=sys.stderr)
         sys.exit(WRONG_USE)
     if isinstance(error, OSError | TypeError | ValueError | ImportError):
-        print(f"batchcut: {error}", file=sys.stderr)
+        print(f"batchcut: {_system_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
         sys.exit(WRONG_USE)
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"batchcut: this should not happen: {reason}\nThe same with --debug shows where.", file=sys.stderr)
     sys.exit(FAILED)
+
+
+def _system_error(error: OSError) -> str:
+    """What the system refused, without its number, and what to do next."""
+    if error.strerror is None:
+        return str(error)
+    what = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return "; ".join(filter(None, (what, _ADVICE.get(error.errno or 0))))
 
 
 def _versions() -> str:

@@ -10,8 +10,11 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
+from batchcut._errors import invalid
+
 from ._console import console, counting_progress
 from ._exit import DONE
+from ._help import summary_of
 
 if TYPE_CHECKING:
     from batchcut.paper import Item, Outcome
@@ -23,13 +26,23 @@ COLOURS = {"agrees": "green", "agrees in part": "yellow", "does not agree": "bol
 class List:
     """Name every item with its label and what it costs."""
 
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut paper list", "a table"),
+        ("batchcut paper list --json", "for scripts"),
+    )
+
     json: bool = False
     """Print the items as JSON."""
+
+    quiet: bool = False
+    """Print nothing."""
 
     def run(self) -> int:
         """Prints the items."""
         from batchcut.paper import ITEMS
 
+        if self.quiet:
+            return DONE
         if self.json:
             print(json.dumps([_item_as_json(item) for item in ITEMS], indent=2, ensure_ascii=False))
             return DONE
@@ -57,6 +70,12 @@ class Run:
     items that are finished. An item that is there with the same settings and version is not computed again, so that an
     interrupted run goes on where it stopped. The exit code is 0 whatever the verdicts are.
     """
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("batchcut paper run all --quick", "all items on a small scale, within five minutes"),
+        ("batchcut paper run fig:toy_example", "one of them in full"),
+        ("batchcut paper run all --cifar DATA/cifar-100-python", "with images for the items that train"),
+    )
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ... | all")] = ()
     """Labels, as `batchcut paper list` names them, or "all"."""
@@ -87,6 +106,8 @@ class Run:
         from batchcut.paper import Settings, choose, finished, run_items, write_page
 
         items = choose(self.names)
+        if self.cifar is not None and not (self.cifar / "train").is_file():
+            raise invalid("--cifar", "be the folder cifar-100-python, which holds the file train", self.cifar)
         settings = Settings(scale="quick" if self.quick else "full", seed=self.seed, cifar=self.cifar)
         outcomes: list[Outcome] = []
         with counting_progress(hidden=self.quiet or self.json) as progress:
@@ -116,9 +137,16 @@ class Paper:
     )
 
     verb: Annotated[
-        Annotated[List, tyro.conf.subcommand("list")] | Annotated[Run, tyro.conf.subcommand("run")],
+        Annotated[List, tyro.conf.subcommand("list", description=summary_of(List))]
+        | Annotated[Run, tyro.conf.subcommand("run", description=summary_of(Run))],
         tyro.conf.arg(name=""),
     ]
+
+    verbs: ClassVar[dict[str, type[List] | type[Run]]] = {"list": List, "run": Run}
+
+    def after_interrupt(self) -> str:
+        """How to go on."""
+        return "the same command goes on where it was stopped" if isinstance(self.verb, Run) else ""
 
     def run(self) -> int:
         """Does what the verb says."""

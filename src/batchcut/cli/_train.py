@@ -1,6 +1,9 @@
 """`batchcut train`: from images or pairs to an encoder."""
 
 import json
+import shlex
+import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -60,7 +63,7 @@ class Train:
     """Short for data.download=true: fetch what is missing from the official address."""
 
     show: bool = False
-    """Print all settings as TOML and do nothing else."""
+    """Print all settings as TOML, or as JSON with --json, and do nothing else."""
 
     json: bool = False
     """Print the summary as JSON."""
@@ -68,29 +71,45 @@ class Train:
     quiet: bool = False
     """Print nothing."""
 
-    after_interrupt: ClassVar[str] = "`batchcut train --resume RUN` goes on from the last checkpoint"
+    def after_interrupt(self) -> str:
+        """How to go on; with nothing where the run had not yet begun."""
+        folder = self.resume or self.run_folder or _folder_for(self._settings())
+        if not (folder / "config.toml").is_file():
+            return ""
+        return f"to go on from the last checkpoint:\nbatchcut train --resume {shlex.quote(str(folder))}"
 
     def run(self) -> int:
         """Trains and prints what came out."""
         from batchcut.training import recipe_names, resume, to_toml, train
 
         if self.recipe == "list":
-            print("\n".join(recipe_names()))
+            self._show(recipe_names(), "\n".join)
             return DONE
         if self.resume is not None:
             self._check_alone()
             with Watcher(hidden=self.quiet or self.json) as watcher:
-                result = resume(self.resume, observe=watcher)
+                try:
+                    result = resume(self.resume, observe=watcher)
+                except FileNotFoundError as error:
+                    where = (
+                        f"{self.resume / 'config.toml'}: data.download and data.root there say what these options do"
+                    )
+                    raise FileNotFoundError(f"{error}\nA run goes on with its own {where}.") from error
         else:
             config = self._settings()
             if self.show:
-                print(to_toml(config), end="")
+                text = to_toml(config)
+                self._show(tomllib.loads(text), lambda _: text.rstrip())
                 return DONE
             with Watcher(hidden=self.quiet or self.json) as watcher:
                 result = train(config, self.run_folder or _folder_for(config), observe=watcher)
         if _leads():
             self._print(result)
         return DONE
+
+    def _show(self, content: Any, as_text: Callable[[Any], str]) -> None:
+        if not self.quiet:
+            print(json.dumps(content, indent=2, ensure_ascii=False) if self.json else as_text(content))
 
     def _check_alone(self) -> None:
         others = (self.settings, self.recipe, self.config, self.run_folder, self.data, self.root)

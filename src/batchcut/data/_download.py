@@ -85,7 +85,8 @@ def _complete(source: Source, file: IO[bytes], progress: Transfer, wait: float) 
                     raise
                 failures.append(f"{address}: {getattr(error, 'reason', None) or error}")
     have = f"{file.seek(0, 2):,} of {source.size:,} bytes are there, and the next call goes on from them"
-    raise ConnectionError(f"{source.name} could not be fetched ({'; '.join(dict.fromkeys(failures))}); {have}")
+    other = "--root FOLDER (root=...) names a folder that has it"
+    raise ConnectionError(f"{source.name} could not be fetched ({'; '.join(dict.fromkeys(failures))}); {have}; {other}")
 
 
 def _read_on(source: Source, address: str, file: IO[bytes], progress: Transfer) -> None:

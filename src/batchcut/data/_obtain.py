@@ -48,12 +48,15 @@ def obtain_file(source: Source, folder: Path, *, download: bool, progress: Trans
 def _check_sum(source: Source, path: Path) -> None:
     found = checksum(path, source.checksum.partition(":")[0])
     if found != source.checksum:
-        raise ValueError(f"{path} must have the checksum {source.checksum}; got {found}: delete it and fetch it again")
+        raise ValueError(
+            f"{path} must have the checksum {source.checksum}; got {found}: delete it, and --download (download=True) "
+            "fetches it again"
+        )
 
 
 def _missing(source: Source, wanted: Path) -> FileNotFoundError:
     size = f"{source.size / 1e6:,.0f} MB" if source.size >= 1e6 else f"{source.size / 1e3:,.0f} kB"
     return FileNotFoundError(
-        f"{wanted} is not there: allow the download ({size} from {source.addresses[0]}), "
-        "or name the folder in which it lies"
+        f"{wanted} is not there: --download (download=True) fetches {size} from {source.addresses[0]}; "
+        "--root FOLDER (root=...) names the folder in which it lies"
     )

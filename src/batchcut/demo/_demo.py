@@ -1,6 +1,7 @@
 """Trains, compares and reports."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +150,15 @@ def run_demo(
 def _check_same_settings(job: Job) -> None:
     """That a run which is there already is one of this demo."""
     path = job.run / "config.toml"
-    if path.is_file() and path.read_text(encoding="utf-8") != to_toml(job.config):
-        raise ValueError(f"{job.run} holds a run with other settings; remove it, or choose another folder with --out")
+    here = to_toml(job.config)
+    there = path.read_text(encoding="utf-8") if path.is_file() else here
+    if there != here:
+        lines = zip_longest(there.splitlines(), here.splitlines(), fillvalue="nothing")
+        old, new = next(pair for pair in lines if pair[0] != pair[1])
+        raise ValueError(
+            f"{job.run} holds a run with other settings ({old} there, {new} here); "
+            "remove it, or choose another folder with --out"
+        )
 
 
 def _ignore(_: object) -> None:

@@ -26,8 +26,8 @@ class Coverage:
         unused: samples that were in no batch of any plan of a run; the mean over runs.
         fewest: how often the sample used least was used in a run.
         most: how often the sample used most was used in a run.
-        margin_pairs: pairs in a plan's batches that its own margin calls too similar; the mean.
-        group_pairs: pairs of one group in a plan's batches; the mean.
+        within_margin: the share of pairs that the plan's own margin calls too similar among the pairs in batches.
+        same_group: the share of pairs of one group among the pairs in batches.
         same_class: the share of pairs of one class among the pairs in batches; not a number without classes.
         suspected: by kind of batch, the share of pairs as similar as a sample and its other view, in the last plan.
         by_epoch: epochs and the share of pairs of one class in each.
@@ -39,8 +39,8 @@ class Coverage:
     unused: float
     fewest: int
     most: int
-    margin_pairs: float
-    group_pairs: float
+    within_margin: float
+    same_group: float
     same_class: float
     suspected: dict[str, float]
     by_epoch: tuple[Array, Array]
@@ -65,14 +65,16 @@ def same_class_series(coverage: Coverage, style: int) -> Series:
 
 
 def _coverage(group: Group, labels: Array | None, shown: ShownPlan | None) -> Coverage | None:
-    facts: list[tuple[int, float, int, int, float]] = []
+    facts: list[tuple[int, float, float, float, float]] = []
     unused, lowest, highest = [], [], []
     for run in group.runs:
         times: Array | None = None
         for plan in run.plans():
             used = np.bincount(plan.batches[plan.batches >= 0], minlength=plan.count)
             times = used if times is None else times + used
-            facts.append((plan.epoch, plan.coverage, plan.margin_pairs, plan.group_pairs, _same_class(plan, labels)))
+            pairs = max(1, sum(len(members) * (len(members) - 1) // 2 for members in plan))
+            shares = (plan.margin_pairs / pairs, plan.group_pairs / pairs, _same_class(plan, labels))
+            facts.append((plan.epoch, plan.coverage, *shares))
         if times is not None:
             unused.append(int((times == 0).sum()))
             lowest.append(int(times.min()))
@@ -88,8 +90,8 @@ def _coverage(group: Group, labels: Array | None, shown: ShownPlan | None) -> Co
         unused=float(np.mean(unused)),
         fewest=min(lowest),
         most=max(highest),
-        margin_pairs=float(margin.mean()),
-        group_pairs=float(grouped.mean()),
+        within_margin=float(margin.mean()),
+        same_group=float(grouped.mean()),
         same_class=float(same.mean()),
         suspected={kind: _NONE if shown is None else shown.suspected(kind) for kind in KINDS},
         by_epoch=(at + 1, np.array([same[epochs == epoch].mean() for epoch in at])),

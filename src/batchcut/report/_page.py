@@ -88,6 +88,7 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
         "explorer": _script_data(data) if data["samples"] else "",
         "coverages": covered,
         "chance": chance,
+        "chance_key": key_mark(STYLES, marked=False),
         "same_class": same_class_chart(comparison, covered, chance),
         "kinds": KINDS,
         "unfinished": [run for run in runs if run.result is None],
@@ -122,6 +123,8 @@ def _finding(comparison: Comparison) -> str:
     if base is None or len(scored) == 1:
         return f"The highest top-1 accuracy is that of {best.label}: {percent(best.top1)}."
     if best is base:
+        if any(group.top1 == base.top1 for group in scored if group is not base):
+            return f"No plan beats shuffled batches here: the highest top-1 accuracy is {percent(base.top1)}."
         return (
             f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
         )

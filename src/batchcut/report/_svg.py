@@ -10,7 +10,7 @@ import numpy as np
 from ._run import Array
 
 WIDTH, HEIGHT = 440, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 14, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 14, 46
 STYLES = 6
 """How many series can be told apart; more begin again."""
 
@@ -155,10 +155,10 @@ def mark(style: int, x: float, y: float) -> str:
     return f'<polygon {css} points="{points}"/>'
 
 
-def key_mark(style: int) -> str:
-    """A short piece of a series' line with its mark, for a key."""
-    line = f'<polyline class="line s{style}" points="0,6 26,6"/>'
-    return f'<svg class="key" viewBox="0 0 26 12" aria-hidden="true">{line}{mark(style, 13, 6)}</svg>'
+def key_mark(style: int, *, marked: bool = True) -> str:
+    """A short piece of a series' line, with its mark if it has one, for a key."""
+    line = f'<polyline class="line s{style}" points="0,6 26,6"/>' + (mark(style, 13, 6) if marked else "")
+    return f'<svg class="key" viewBox="0 0 26 12" aria-hidden="true">{line}</svg>'
 
 
 def _scale(

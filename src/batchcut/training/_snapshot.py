@@ -47,7 +47,10 @@ def restore(trainer: "Trainer", checkpoint: Checkpoint) -> None:
     place = f"the checkpoint of step {checkpoint.step} in {trainer.folder.path}"
     changed = _differences(checkpoint.facts.get("settings", {}), _lasting(trainer.config))
     if changed:
-        raise ValueError(f"{place} must be of the settings in config.toml; got another {', '.join(changed)}")
+        raise ValueError(
+            f"{place} must be of the settings in config.toml, but {', and '.join(changed)}: "
+            "put config.toml back as it was, or begin a new run with the other settings"
+        )
     try:
         _put_back(trainer, checkpoint.facts, checkpoint.tensors)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -75,13 +78,13 @@ def _lasting(config: Config) -> dict[str, Any]:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> list[str]:
-    """The dotted names of what is in both trees with different values."""
+    """What is in both trees with different values, as words."""
     found = []
     for name in old.keys() & new.keys():
         if isinstance(old[name], dict) and isinstance(new[name], dict):
             found += _differences(old[name], new[name], f"{path}{name}.")
         elif old[name] != new[name]:
-            found.append(f"{path}{name}")
+            found.append(f"{path}{name} was {old[name]!r} and is now {new[name]!r}")
     return sorted(found)
 
 

@@ -1,5 +1,6 @@
 """Settings as TOML: written complete, read strictly."""
 
+import difflib
 import re
 import tomllib
 import types
@@ -111,7 +112,7 @@ def _record(kind: Any, tree: object, source: str, path: str) -> Any:
     known = {field.name: field for field in fields(kind)}
     for name in tree:
         if name not in known:
-            raise ValueError(f"{source}: {_at(path, name)} is no setting; {path or 'known'} has {', '.join(known)}")
+            raise ValueError(f"{source}: {_at(path, name)} is no setting{_instead(name, path, list(known))}")
     values = {name: _field(hints[name], value, source, _at(path, name)) for name, value in tree.items()}
     missing = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING and n not in values]
     if missing:
@@ -120,6 +121,13 @@ def _record(kind: Any, tree: object, source: str, path: str) -> Any:
         return kind(**values)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{source}: {error}") from error
+
+
+def _instead(name: str, path: str, known: list[str]) -> str:
+    """What may have been meant, and what there is."""
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {_at(path, close[0])}?" if close else "; remove it, or choose another:"
+    return f"{hint} {path or 'a run'} has the settings {', '.join(known)}"
 
 
 def _field(hint: Any, value: object, source: str, path: str) -> Any:
