@@ -28,7 +28,7 @@ demo: $(STAMP) ## Train with four ways to choose batches; a table and a report (
 	$(BIN)/batchcut demo
 
 test: $(STAMP) ## Run the tests (under ten minutes on two cores)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test-all: $(STAMP) ## Run all tests, the slow ones too
 	$(BIN)/python -m pytest

@@ -125,7 +125,8 @@ def _judge_ends(data: Data, row: Data) -> list[Finding]:
             paper=f"d = {row['d']}: full batch and all C(N, 2) batches reach {_shape(data, row)}",
             here=", ".join(
                 f"{COLUMNS[name]} at distance {far[name]:.1e} after {steps[name]:,} steps" for name in ("full", "all")
-            ),
+            )
+            + " (the farther of both ways of normalising)",
             agrees=max(far.values()) < REACHED,
             why=f"the descent was still on its way when it was stopped after {data['most_steps']:,} steps"
             if max(steps.values()) >= data["most_steps"]
