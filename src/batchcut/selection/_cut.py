@@ -24,7 +24,8 @@ _USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no mo
 _LEAST_BATCHES = 4
 _SMALL_SET = 40  # batches that are searched as one pool, with kicks
 _FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search of larger sets
-_STEPS, _SWEEPS = 4, 3
+_STEPS, _STEPS_OF_A_QUICK_SEARCH = 4, 2
+_SWEEPS = 3
 _ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
 
 
@@ -76,12 +77,12 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     In the first round swaps are looked for exactly, in small pools of neighbouring batches; in each further one by
     estimates, in large pools. These need the first: only weights that know which pairs count as false negatives are
     a sound start for estimates. Every three rounds the batches are put in a new order by their centres, so that
-    others are neighbours.
+    others are neighbours. A search of one round is to be quick, and makes fewer steps before that as well.
     """
-    rng = search_generator(request.seed, request.epoch)
-    order = similar_order(request.pairs, request.used, rng, crew, _part(request, 0.0, _ORDER_SHARE))
+    rng, quick = search_generator(request.seed, request.epoch), rounds == 1
+    order = similar_order(request.pairs, request.used, rng, crew, _part(request, 0.0, _ORDER_SHARE), quick=quick)
     batches = deal(order, request.batch_size)
-    follow = partial(follow_centres, request.pairs, steps=_STEPS)
+    follow = partial(follow_centres, request.pairs, steps=_STEPS_OF_A_QUICK_SEARCH if quick else _STEPS)
     pools = np.array_split(batches, max(2, _pool_count(request, _FOLLOWED)))
     batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
     start = _ORDER_SHARE + _FOLLOW_SHARE
@@ -139,7 +140,8 @@ class Cut(PlanningSelector):
     Attributes:
         pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set.
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
-        rounds: How often the search comes back to each sample; in pools, after a kick.
+        rounds: How often the search comes back to each sample; in pools, after a kick. One is a quick search, for
+            trainings whose steps take milliseconds.
         temperature: τ of the weights.
         margin: Pairs whose two similarities come, on average, within it of their own positives get no weight: each
             could be the other's positive, and so a false negative. None: all pairs have their weight.

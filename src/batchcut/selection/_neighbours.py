@@ -15,11 +15,14 @@ _ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for th
 _MOST_CENTRES = 2048
 _MOST_CENTRES_OF_MANY, _MANY = 1024, 65_536  # samples beyond which centres cost more than they bring
 _SAMPLES_PER_CENTRE = 24
-_TRAINING_PER_CENTRE = (8, 16, 16)  # samples in each Lloyd step; the first is rough anyway
+_LLOYD_STEPS = (8, 16, 16)  # samples per centre in each; the first is rough anyway
+_LLOYD_STEPS_OF_A_QUICK_SEARCH = (4, 16)
 _LONGEST_CHAIN = 4096
 
 
-def similar_order(pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress) -> Ints:
+def similar_order(
+    pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress, *, quick: bool
+) -> Ints:
     """The samples in an order of k-means cells, each cell next to a similar one.
 
     Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part
@@ -27,7 +30,8 @@ def similar_order(pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: W
     """
     most = _MOST_CENTRES if len(samples) <= _MANY else _MOST_CENTRES_OF_MANY
     count = max(1, min(most, len(samples) // _SAMPLES_PER_CENTRE))
-    centres = _k_means(pairs, samples, count, rng, crew)
+    steps = _LLOYD_STEPS_OF_A_QUICK_SEARCH if quick else _LLOYD_STEPS
+    centres = _k_means(pairs, samples, count, steps, rng, crew)
     rank = np.empty(count, np.int64)
     rank[chain(centres)] = np.arange(count)
     cells = _nearest(pairs, samples, centres, crew, report)
@@ -77,13 +81,15 @@ def _walk(similarity: Floats) -> Ints:
     return path
 
 
-def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
-    """`count` centres of u + v, by Lloyd steps on a random part of the samples."""
-    some = rng.choice(samples, min(len(samples), _TRAINING_PER_CENTRE[-1] * count), replace=False)
+def _k_means(
+    pairs: Pairs, samples: Ints, count: int, steps: tuple[int, ...], rng: np.random.Generator, crew: Workers
+) -> Floats:
+    """`count` centres of u + v, by Lloyd steps on a random part of the samples, so many per centre in each."""
+    some = rng.choice(samples, min(len(samples), max(steps) * count), replace=False)
     drawn = pairs.u[some] + pairs.v[some]
     centres = drawn[:count].copy()
-    for share in _TRAINING_PER_CENTRE:
-        rows = drawn[: share * count]
+    for per_centre in steps:
+        rows = drawn[: per_centre * count]
         blocks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
         cells = np.concatenate(crew.map(_nearest_centre(centres), blocks))
         total, sizes = np.zeros_like(centres), np.bincount(cells, minlength=count)

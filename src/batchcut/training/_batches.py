@@ -16,6 +16,8 @@ from ._source import Indices
 
 Refill = Callable[[EmbeddingBank], None]
 
+_MOST_COMPARED = 4096
+
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
@@ -112,7 +114,13 @@ class Batches:
         return self.sharding.count(count, cut=self.settings.leftover == "short" and covers)
 
     def _shuffled_loss(self, plan: BatchPlan) -> float:
-        seen = self.bank.seen
-        u, v = (self.bank.u, self.bank.v) if bool(seen.all()) else (self.bank.u[seen], self.bank.v[seen])
+        """Of some samples where there are many: it is there to compare with, and must cost next to nothing."""
+        some = self.bank.seen.nonzero().ravel().cpu().numpy()
+        most = max(_MOST_COMPARED, 8 * plan.batch_size)
+        if len(some) > most:
+            some = np.random.default_rng([plan.seed, plan.epoch]).choice(some, most, replace=False)
+        index = torch.from_numpy(some).to(self.bank.device)
         shuffle = Shuffle(temperature=plan.temperature)
-        return shuffle(u, v, batch_size=min(plan.batch_size, len(u)), seed=plan.seed, epoch=plan.epoch).mean_loss
+        batch_size = min(plan.batch_size, len(index))
+        u, v = self.bank.u[index], self.bank.v[index]
+        return shuffle(u, v, batch_size=batch_size, seed=plan.seed, epoch=plan.epoch).mean_loss
