@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from batchcut.cli._main import parsed
+from batchcut.cli._main import VERBS, parsed
 
 ROOT = Path(__file__).parent.parent
 SNIPPET = re.compile(r"<!-- (?P<path>\S+\.py) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
@@ -157,7 +157,8 @@ COMMAND = re.compile(r"^(?:\$ )?(batchcut (?:demo|select|train|evaluate|report|p
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_that_a_document_shows_are_understood(document: Path) -> None:
     for command in COMMAND.findall(document.read_text(encoding="utf-8")):
-        parsed(shlex.split(command)[1:])
+        words = shlex.split(command)[1:]
+        assert isinstance(parsed(words), VERBS[words[0]])
 
 
 def test_every_erratum_that_a_claim_names_is_described() -> None:
