@@ -20,6 +20,7 @@ from typing import Any
 from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
 
 SELECTOR = "selection.selector."
+# Three rounds, as in the runs that are stored: pools are searched as before, and the default was 3 then.
 POOLED = {"method": "cut", "rounds": "3", "partial_pool": "true"}
 METHODS: dict[str, dict[str, str]] = {
     "Shuffle": {"method": "shuffle"},
