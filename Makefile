@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO   := $(VENV)/.installed-demo
 BENCH  := $(VENV)/.installed-bench
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -18,13 +19,17 @@ $(BIN)/python:
 $(STAMP): $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev,integrations,report,train,docs]'
 	$(PIP) --no-deps axe-playwright-python # for its copy of axe-core alone: the tests drive the browser themselves
+	@touch $(DEMO) $@
+
+$(DEMO): $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[report,train]'
 	@touch $@
 
 $(BENCH): $(STAMP)
 	$(PIP) --editable '.[dev,integrations,report,train,docs,bench]'
 	@touch $@
 
-demo: $(STAMP) ## Train with four ways to choose batches; a table and a report (a few minutes)
+demo: $(DEMO) ## Train with four ways to choose batches; a table and a report (a few minutes)
 	$(BIN)/batchcut demo
 
 test: $(STAMP) ## Run the tests (under ten minutes on two cores)

@@ -20,12 +20,12 @@ from typing import Any
 from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
 
 SELECTOR = "selection.selector."
-# Three rounds, as in the runs that are stored: pools are searched as before, and the default was 3 then.
-POOLED = {"method": "cut", "rounds": "3", "partial_pool": "true"}
+POOLED = {"method": "cut", "partial_pool": "true"}
 METHODS: dict[str, dict[str, str]] = {
     "Shuffle": {"method": "shuffle"},
     "Spectral": {"method": "spectral", "pool": "40", "partial_pool": "true"},
     "Cut": {"method": "cut"},
+    "Cut, 1 round": {"method": "cut", "rounds": "1"},
     "Cut, 4 rounds": {"method": "cut", "rounds": "4"},
     "Cut, no margin": {"method": "cut", "margin": "none"},
     "Cut, margin 0": {"method": "cut", "margin": "0.0"},

@@ -98,6 +98,7 @@ DATA = {
     "Images",
     "Pairs",
     "Split",
+    "check_name",
     "load",
     "load_corrupted",
     "needs",

@@ -72,7 +72,7 @@ def test_the_command_prints_a_table_and_the_path_last(
 
 def test_a_folder_with_other_runs_is_refused(outcome: Outcome, folder: Path) -> None:
     with pytest.raises(
-        ValueError, match=r"shuffle-0 holds a run with other settings \(epochs = 3 there, epochs = 20 here\); remove it"
+        ValueError, match=r"shuffle-0 holds a run with other settings \(epochs = 3 there, epochs = 14 here\); remove it"
     ):
         run_demo(folder, seeds=1)
 

@@ -90,6 +90,21 @@ def test_a_diverged_loss_is_said_and_checkpoints_stay(pairs: Path, tmp_path: Pat
     assert (tmp_path / "run" / "config.toml").exists()
 
 
+def test_a_diverged_loss_is_no_wrong_use(pairs: Path, tmp_path: Path) -> None:
+    words = ("optimiser.name=sgd", "optimiser.learning_rate=1e38", "optimiser.warmup_epochs=0", "batch_size=16")
+    done = batchcut("train", "--data", f"pairs:{pairs}", "-o", str(tmp_path / "run"), *words)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("batchcut: training has diverged: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_data_set_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    done = batchcut("train", "--data", "cifar1000", "-o", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "data.name must be one of digits, fashion-mnist, cifar10, cifar100," in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_too_large_a_batch_is_refused(pairs: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="batch_size must be at most the number of training samples, 96; got 97"):
         train(pairs_config(pairs, batch_size=97), tmp_path / "run")
@@ -135,7 +150,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp
     try:
         (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
         done = batchcut("train", "--config", str(tmp_path / "config.toml"), "-o", str(disk / "run"), "--quiet")
-        assert done.returncode == 2
+        assert done.returncode == 1
         assert "batchcut: No space left on device; make room and go on, " in done.stderr
         assert "Traceback" not in done.stderr
         subprocess.run([mount, "-o", "remount,size=8m", str(disk)], check=True)

@@ -14,6 +14,7 @@ from batchcut._errors import check_integer, invalid
 
 from ._console import console, share_progress
 from ._exit import DONE
+from ._options import OptionalInteger, OptionalPath
 from ._scores import COLUMNS, cell
 
 if TYPE_CHECKING:
@@ -40,13 +41,16 @@ class Evaluate:
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""
 
-    step: int | None = None
+    step: OptionalInteger = None
     """Which checkpoint; the last one that is whole if left out."""
 
     draws: int = 3
     """How often views of images are drawn; scores are means over them, with their spread."""
 
-    corrupted: Literal["made", "cifar100-c", "tiny-imagenet-c"] | None = None
+    corrupted: Annotated[
+        Literal["made", "cifar100-c", "tiny-imagenet-c"] | None,
+        tyro.conf.arg(metavar="{made,cifar100-c,tiny-imagenet-c}"),
+    ] = None
     """Also the corrupted task: over corruptions made on the spot, or over a published set."""
 
     severity: int = 1
@@ -55,22 +59,22 @@ class Evaluate:
     classes: bool = False
     """Also nearest neighbours and a linear probe, where classes are known."""
 
-    test: int | None = None
+    test: OptionalInteger = None
     """Use the first so many test samples; as many as the run did if left out."""
 
-    root: Path | None = None
+    root: OptionalPath = None
     """The folder with the data sets; that of the run if left out."""
 
     download: bool = False
     """Fetch what is missing from the official address."""
 
-    batch_size: int | None = None
+    batch_size: OptionalInteger = None
     """How many samples are embedded at once; as many as the run did if left out. Views depend on it."""
 
     device: str = "cpu"
     """Where the model works: cpu, cuda, cuda:1, mps."""
 
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
     """Also write the scores there, as JSON."""
 
     json: bool = False

@@ -60,6 +60,7 @@ _ADVICE = {
     errno.EISDIR: "name a file",
     errno.ENOSPC: "make room and go on, with a run by `batchcut train --resume`",
 }
+_NO_FAULT_OF_THE_USER = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -146,12 +147,17 @@ def _give_up(error: Exception) -> NoReturn:
     if isinstance(error, ModuleNotFoundError):
         print(f'batchcut: {error}; pip install "batchcut[train,report]" brings what the verbs need', file=sys.stderr)
         sys.exit(WRONG_USE)
-    if isinstance(error, OSError | TypeError | ValueError | ImportError):
+    if isinstance(error, ArithmeticError | ImportError | OSError | TypeError | ValueError):
         print(f"batchcut: {_system_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
-        sys.exit(WRONG_USE)
+        sys.exit(FAILED if _came_up(error) else WRONG_USE)
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"batchcut: this should not happen: {reason}\nThe same with --debug shows where.", file=sys.stderr)
     sys.exit(FAILED)
+
+
+def _came_up(error: Exception) -> bool:
+    """Whether the work failed although it was asked for rightly: it diverged, or a disk was full or broke."""
+    return isinstance(error, ArithmeticError) or getattr(error, "errno", None) in _NO_FAULT_OF_THE_USER
 
 
 def _system_error(error: OSError) -> str:

@@ -15,6 +15,7 @@ from batchcut._errors import invalid
 from ._console import console, counting_progress
 from ._exit import DONE
 from ._help import summary_of
+from ._options import OptionalPath
 
 if TYPE_CHECKING:
     from batchcut.paper import Item, Outcome
@@ -92,7 +93,7 @@ class Run:
     seed: int = 0
     """What all randomness is a function of."""
 
-    cifar: Path | None = None
+    cifar: OptionalPath = None
     """Folder with the CIFAR-100 images (cifar-100-python), for the items that train; otherwise they use the digits."""
 
     json: bool = False

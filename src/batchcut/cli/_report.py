@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import tyro
 
 from ._exit import DONE
+from ._options import OptionalPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +28,13 @@ class Report:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
     """Folders of runs, or folders that hold such."""
 
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = Path("report.html")
     """The page to write."""
 
     title: str = "batchcut report"
     """The heading of the page."""
 
-    texts: Path | None = None
+    texts: OptionalPath = None
     """A file with a line of text for each training sample, for runs on features."""
 
     json: bool = False

@@ -13,6 +13,7 @@ from batchcut._errors import check_integer, invalid
 
 from ._console import console, share_progress
 from ._exit import DONE
+from ._options import OptionalInteger, OptionalPath
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
@@ -50,7 +51,7 @@ class Select:
     batch_size: int
     """How many samples share a batch."""
 
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
     """Where the plan is written; nowhere if left out."""
 
     method: Literal["cut", "spectral", "ordered", "shuffle"] = "cut"
@@ -59,23 +60,23 @@ class Select:
     temperature: float = 0.1
     """Temperature of the loss."""
 
-    pool: int | None = None
+    pool: OptionalInteger = None
     """cut, spectral: how many random batches are chosen anew at a time; the whole set if left out."""
 
-    margin: float | Literal["none"] | None = None
+    margin: Annotated[float | Literal["none"] | None, tyro.conf.arg(metavar="FLOAT|none")] = None
     """cut, spectral, shuffle: pairs that come within it of being each other's positives count no weight. 0.05 for cut
     and none for the others if left out."""
 
-    rounds: int | None = None
+    rounds: OptionalInteger = None
     """cut: how often the search comes back to each batch; 4 if left out."""
 
-    threads: int | None = None
+    threads: OptionalInteger = None
     """cut: how many threads work; one for each processor if left out."""
 
-    k: int | None = None
+    k: OptionalInteger = None
     """ordered: how many batches are looked at for a step."""
 
-    q: int | None = None
+    q: OptionalInteger = None
     """ordered: how many of them are kept; 1 if left out."""
 
     seed: int = 0
@@ -84,7 +85,7 @@ class Select:
     epoch: int = 0
     """Which epoch the plan is for."""
 
-    groups: Path | None = None
+    groups: OptionalPath = None
     """One integer or word per sample, .npy or one a line: two of one group share a batch only if they must."""
 
     leftover: Literal["rotate", "short"] = "rotate"

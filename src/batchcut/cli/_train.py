@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ._console import console
 from ._exit import DONE
+from ._options import OptionalPath, OptionalText
 from ._scores import COLUMNS, cell
 from ._watcher import Watcher
 
@@ -40,23 +41,23 @@ class Train:
     settings: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]")] = ()
     """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
 
-    recipe: str | None = None
+    recipe: OptionalText = None
     """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config:
     digits, or pairs where --data says so."""
 
-    config: Path | None = None
+    config: OptionalPath = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
 
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run", aliases=["-o"])] = None
+    run_folder: Annotated[Path | None, tyro.conf.arg(name="run", aliases=["-o"], metavar="PATH")] = None
     """The folder of the run; runs/DATA-METHOD-SEED if left out."""
 
-    resume: Path | None = None
+    resume: OptionalPath = None
     """Go on with the run in this folder."""
 
-    data: str | None = None
+    data: OptionalText = None
     """Short for data.name=...: digits, cifar100, folder:PATH, pairs:FILE and so on."""
 
-    root: Path | None = None
+    root: OptionalPath = None
     """Short for data.root=...: where data sets are."""
 
     download: bool = False

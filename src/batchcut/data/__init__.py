@@ -3,6 +3,7 @@
 from ._corrupted import CorruptedImages as CorruptedImages
 from ._corrupted import load_corrupted as load_corrupted
 from ._extras import needs as needs
+from ._load import check_name as check_name
 from ._load import load as load
 from ._npy import open_npy as open_npy
 from ._pairs import open_arrays as open_arrays

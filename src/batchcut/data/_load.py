@@ -22,7 +22,20 @@ _ARCHIVES: dict[str, tuple[Archive, Callable[[Path], Split]]] = {
     "cifar100": (CIFAR100, load_cifar100),
     "tiny-imagenet": (TINY_IMAGENET, load_tiny_imagenet),
 }
+_PLACED = ("folder", "pairs")
 _NAMES = ("digits", "fashion-mnist", *_ARCHIVES, "folder:PATH", "pairs:FILE")
+
+
+def check_name(argument: str, name: object) -> None:
+    """Refuses what `load` does not know as the name of a data set."""
+    if not isinstance(name, str):
+        raise wrong_type(argument, "be a string", name)
+    kind, colon, address = name.partition(":")
+    if colon and kind in _PLACED:
+        if not address:
+            raise invalid(argument, f"say where after {kind}:", repr(name))
+    elif name not in _NAMES:
+        raise invalid(argument, f"be one of {', '.join(_NAMES)}", repr(name))
 
 
 def load(
@@ -54,27 +67,22 @@ def load(
             all have one size of at most 224 × 224, else the shortest side among them, at most 224.
         progress: Called while a file is fetched with its name, the bytes that are there and all there will be.
     """
-    if not isinstance(name, str):
-        raise wrong_type("name", "be a string", name)
+    check_name("name", name)
     check_integer("seed", seed, at_least=0)
-    kind, colon, address = name.partition(":")
+    kind, _, address = name.partition(":")
     if image_size is not None:
         check_integer("image_size", image_size, at_least=1)
         if kind != "folder":
             raise invalid("image_size", "be left alone unless the images come from folder:", image_size)
-    if colon and kind in ("folder", "pairs"):
-        if not address:
-            raise invalid("name", f"say where after {kind}:", repr(name))
-        if kind == "folder":
-            return load_folder(address, seed=seed, image_size=image_size)
+    if kind == "folder":
+        return load_folder(address, seed=seed, image_size=image_size)
+    if kind == "pairs":
         return load_pairs(address, seed=seed)
     if name == "digits":
         return load_digits(seed=seed)
     place = default_root() if root is None else Path(root).expanduser()
     if name == "fashion-mnist":
         return load_fashion_mnist(place, download=download, progress=progress)
-    if name not in _ARCHIVES:
-        raise invalid("name", f"be one of {', '.join(_NAMES)}", repr(name))
     archive, read = _ARCHIVES[name]
     return read(obtain_folder(archive, place, download=download, progress=progress))
 

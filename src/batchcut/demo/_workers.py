@@ -114,7 +114,7 @@ def _work(jobs: Sequence[Job], tasks: "SimpleQueue[int | None]", news: "Queue[Ev
 
         try:
             result = _taken_to_its_end(job, observe)
-        except (OSError, ValueError, TypeError, ImportError) as error:
+        except (ArithmeticError, OSError, ValueError, TypeError, ImportError) as error:
             news.put({"event": "failed", "job": number, "reason": str(error)})
             return
         facts = {"step": result.steps, "steps": result.steps, "top1": result.scores["top1"]}

@@ -118,7 +118,7 @@ def config_of(size: Size, method: str, objective: Objective, seed: int) -> "Conf
             selector=selector_of(method, size.train // BATCH_SIZE), planned_from="training-pass"
         ),
         optimiser=training.OptimiserSettings(name="adamw", learning_rate=2e-3, weight_decay=1e-4),
-        evaluation=training.EvaluationSettings(every_epochs=0, draws=2),
+        evaluation=training.EvaluationSettings(every_epochs=0, draws=2, statistics=0),
         keeping=training.KeepingSettings(checkpoints=size.epochs, embeddings=0),
     )
 

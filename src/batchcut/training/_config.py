@@ -107,18 +107,24 @@ class EvaluationSettings:
         every_steps: also after every so many steps; 0: not.
         draws: how many pairs of views are drawn of each image; the scores are means over them.
         batch_size: how many samples are embedded at once.
+        statistics: from how many training samples, in shuffled batches, the means and variances of batch norm are
+            estimated anew before the model is scored; 0: it is scored with those of the planned batches.
     """
 
     every_epochs: int = 1
     every_steps: int = 0
     draws: int = 2
     batch_size: int = 500
+    statistics: int = 2048
 
     def __post_init__(self) -> None:
         check_integer("evaluation.every_epochs", self.every_epochs, at_least=0)
         check_integer("evaluation.every_steps", self.every_steps, at_least=0)
         check_integer("evaluation.draws", self.draws, at_least=1)
         check_integer("evaluation.batch_size", self.batch_size, at_least=1)
+        check_integer("evaluation.statistics", self.statistics, at_least=0)
+        if self.statistics == 1:
+            raise invalid("evaluation.statistics", "be 0 or at least 2: one sample has no variance", self.statistics)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-VIEWS, EVALUATION, PASS, WEIGHTS, KEPT = range(10, 15)
+VIEWS, EVALUATION, PASS, WEIGHTS, KEPT, STATISTICS = range(10, 16)
 """The names of random streams; the selectors and the sampler have those below."""
 
 

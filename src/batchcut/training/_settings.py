@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from batchcut._errors import check_choice, check_integer, check_positive
+from batchcut.data import check_name
 
-from ._checks import check_optional, check_share, check_text
+from ._checks import check_optional, check_share
 
 ViewRecipe = Literal["fast", "paper"]
 EncoderName = Literal["small-resnet", "resnet18", "mlp", "linear"]
@@ -32,7 +33,7 @@ class DataSettings:
     test: int | None = None
 
     def __post_init__(self) -> None:
-        check_text("data.name", self.name)
+        check_name("data.name", self.name)
         check_optional("data.train", self.train, at_least=4)
         check_optional("data.test", self.test, at_least=2)
 

@@ -23,12 +23,13 @@ from ._scoring import embed, score
 from ._shown import keep_planned
 from ._snapshot import snapshot
 from ._source import Indices, sources
+from ._statistics import renew_statistics
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
-class DivergedError(ValueError):
+class DivergedError(ArithmeticError):
     """The loss or a weight is no longer a finite number."""
 
 
@@ -162,14 +163,19 @@ class Trainer:
                 self.save()
 
     def _score(self) -> None:
-        scoring = self.config.evaluation
+        scoring, seed = self.config.evaluation, self.config.seed
+        if scoring.statistics:
+            with self.fabric.autocast():
+                renew_statistics(
+                    self.bare_model, self.train_set, self.fabric.device, seed=seed, samples=scoring.statistics
+                )
         if self.leads:
             with self.fabric.autocast():
                 self.scores = score(
                     self.bare_model,
                     self.test_set,
                     self.fabric.device,
-                    seed=self.config.seed,
+                    seed=seed,
                     draws=scoring.draws,
                     batch_size=scoring.batch_size,
                 )
