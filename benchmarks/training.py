@@ -92,6 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="instead of 10 for images and 6 for pairs")
     parser.add_argument("--train", type=int, help="use so many training samples")
     parser.add_argument("--width", type=int, help="of the small ResNet, instead of 16")
+    parser.add_argument("--as-trained", action="store_true", help="leave the statistics of batch norm as they are")
     parser.add_argument("--evaluate-every", type=int, default=160, help="steps between two evaluations")
     parser.add_argument("--output", type=Path, help="JSON file for all figures")
     options = parser.parse_args()
@@ -108,7 +109,10 @@ def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _label(options: argparse.Namespace, data: str) -> str:
-    return data if options.width is None or data == "pairs" else f"{data}, width {options.width}"
+    if data == "pairs":
+        return data
+    width = "" if options.width is None else f", width {options.width}"
+    return data + width + (", as trained" if options.as_trained else "")
 
 
 def _config(options: argparse.Namespace, data: str, objective: str, method: str, seed: int) -> Config:
@@ -120,6 +124,8 @@ def _config(options: argparse.Namespace, data: str, objective: str, method: str,
     }
     if data == "images":
         settings["data.root"] = json.dumps(str(options.cifar))
+        if options.as_trained:
+            settings["evaluation.statistics"] = "0"
     else:
         settings["data.name"] = json.dumps(f"pairs:{options.pairs}")
     if options.epochs is not None:
