@@ -192,6 +192,7 @@ def test_after_a_state_is_gone_on_with_epochs_go_on_too() -> None:
         ({"groups": np.arange(N) // 2}, r"groups = \d+"),
         ({"leftover": "short"}, "leftover = 'short'"),
         ({"shuffle_batches": False}, "shuffle_batches = False"),
+        ({"average_views": True}, "average_views = True"),
         ({"refresh": 2}, "refresh = 2"),
         ({"warmup": 2}, "warmup = 2"),
         ({"multiple_of": 2}, "multiple_of = 2"),

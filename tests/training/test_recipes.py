@@ -44,6 +44,8 @@ def test_the_twelve_cells_of_the_table_are_as_in_the_paper(data: str, objective:
     assert (model.encoder, model.projection, model.dim, model.zero_init) == ("resnet18", 2048, 128, True)
     if isinstance(config.selection.selector, Spectral):
         assert config.selection.selector.pool == 40
+    assert not config.selection.average_views or method == "sgd"
+    assert config.evaluation.statistics == 0
 
 
 @pytest.mark.parametrize(("data", "samples"), [("cifar100", 50_000), ("tiny-imagenet", 100_000)])
@@ -52,7 +54,7 @@ def test_every_method_takes_the_steps_of_a_hundred_epochs(data: str, samples: in
         for method in METHODS:
             config = config_named(f"paper-{data}-{objective}-{method}")
             narrow = replace(config, model=replace(config.model, dim=1))  # a small bank will do to count
-            batches = Batches(narrow, samples=samples, device=torch.device("cpu"), rank=0, world=1)
+            batches = Batches(narrow, samples=samples, device=torch.device("cpu"), rank=0, world=1, views=True)
             assert batches.steps(accumulate=1) == pytest.approx(100 * (samples // 32), rel=5e-4)
 
 

@@ -13,7 +13,7 @@ from batchcut.data import load
 from batchcut.training import EvaluationSettings, train
 from batchcut.training._model import build_model
 from batchcut.training._random import STATISTICS, generator
-from batchcut.training._source import sources
+from batchcut.training._source import Indices, sources
 from batchcut.training._statistics import renew_statistics
 
 from ._runs import image_config, lines, pairs_config, write_pairs
@@ -46,9 +46,9 @@ def test_the_samples_are_a_random_part_of_the_set() -> None:
     asked: list[int] = []
     sides = source.sides
 
-    def listen(index: np.ndarray, *rest: object) -> tuple[Tensor, Tensor]:
+    def listen(index: Indices, device: torch.device, *numbers: int) -> tuple[Tensor, Tensor]:
         asked.extend(index.tolist())
-        return sides(index, *rest)  # type: ignore[arg-type]
+        return sides(index, device, *numbers)
 
     source.sides = listen  # type: ignore[method-assign]
     renew_statistics(build_model(config.model, seed=0, inputs=None), source, CPU, seed=3, samples=300)

@@ -29,7 +29,7 @@ def one_step(folder: Path, **changes: Any) -> tuple[Towers, dict[str, torch.Tens
     config = pairs_config(path, epochs=1, optimiser=optimiser, selection=selecting(Shuffle()))
     assert train(config, folder / "run").steps == 1
     source, _ = sources(load(config.data.name), config.data, config.views)
-    batches = Batches(config, samples=32, device=torch.device("cpu"), rank=0, world=1)
+    batches = Batches(config, samples=32, device=torch.device("cpu"), rank=0, world=1, views=False)
     before = build_model(config.model, seed=config.seed, inputs=source.inputs)
     epoch = batches.of_epoch(0, lambda _: None)
     return before, load_file(folder / "run" / "model.safetensors"), source, epoch.batches

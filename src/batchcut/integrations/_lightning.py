@@ -41,8 +41,8 @@ class PlanningCallback(Callback):
             gather negatives from all processes.
         dtype: in which the bank keeps embeddings.
         device: where the bank lives; if left out, where the model trains.
-        settings: as for `PlannedBatchSampler`: selector, seed, groups, leftover, shuffle_batches, refresh, warmup and
-            progress.
+        settings: as for `PlannedBatchSampler`: selector, seed, groups, leftover, average_views, shuffle_batches,
+            refresh, warmup and progress.
 
     Attributes:
         bank: the embeddings recorded so far; None before the first batch.

@@ -22,3 +22,4 @@ class SamplerSettings(PlanSettings, total=False):
     seed: int
     groups: object
     leftover: Literal["rotate", "short"]
+    average_views: bool

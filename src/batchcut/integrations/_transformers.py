@@ -49,8 +49,8 @@ class PlanningMixin(_Base):
         mode: "whole", each process takes other batches; or "split", each takes its part of batches of
             `per_device_train_batch_size` times the number of processes, for losses that gather negatives. If left out,
             what `split_batches` in the arguments' `accelerator_config` says.
-        plan: as for `PlannedBatchSampler`: selector, seed, groups, leftover, shuffle_batches, refresh, warmup and
-            progress. The seed is that of the training arguments if left out.
+        plan: as for `PlannedBatchSampler`: selector, seed, groups, leftover, average_views, shuffle_batches,
+            refresh, warmup and progress. The seed is that of the training arguments if left out.
 
     Attributes:
         planned: the sampler of the present training, with the last plan in `planned.plan`.

@@ -115,7 +115,9 @@ def config_of(size: Size, method: str, objective: Objective, seed: int) -> "Conf
         model=training.ModelSettings(encoder="small-resnet", width=size.width),
         objective=training.ObjectiveSettings(loss=objective, temperature=TEMPERATURE),
         selection=training.SelectionSettings(
-            selector=selector_of(method, size.train // BATCH_SIZE), planned_from="training-pass"
+            selector=selector_of(method, size.train // BATCH_SIZE),
+            planned_from="training-pass",
+            average_views=False,
         ),
         optimiser=training.OptimiserSettings(name="adamw", learning_rate=2e-3, weight_decay=1e-4),
         evaluation=training.EvaluationSettings(every_epochs=0, draws=2, statistics=0),

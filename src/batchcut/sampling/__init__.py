@@ -7,3 +7,4 @@ from ._sampler import EpochSampler as EpochSampler
 from ._sampler import PlannedBatchSampler as PlannedBatchSampler
 from ._sharding import Sharding as Sharding
 from ._stream import StreamPlanner as StreamPlanner
+from ._views import mean_of_views as mean_of_views

@@ -76,6 +76,7 @@ class Planner:
     unit: int
     sharding: Sharding
     told: bool
+    average_views: bool
     progress: Callable[[float], None] | None
 
     @property
@@ -150,7 +151,8 @@ class Planner:
     def _planned(self, epoch: int) -> BatchPlan:
         self.bank.warn_of_refused()
         used = self._used(epoch)
-        u, v = rows_of(self.bank, used, np.random.default_rng([_STAND_INS, self.seed, epoch]))
+        random = np.random.default_rng([_STAND_INS, self.seed, epoch])
+        u, v = rows_of(self.bank, used, random, average_views=self.average_views)
         plan = self.selector(
             u,
             v,

@@ -8,29 +8,34 @@ from torch.nn.functional import normalize
 
 from ._bank import EmbeddingBank
 from ._bank_file import room_beside
+from ._views import mean_of_views
 
 _ROWS_AT_ONCE = 2048
 
 
-def rows_of(bank: EmbeddingBank, used: NDArray[np.int64], random: np.random.Generator) -> tuple[Tensor, Tensor]:
+def rows_of(
+    bank: EmbeddingBank, used: NDArray[np.int64], random: np.random.Generator, *, average_views: bool
+) -> tuple[Tensor, Tensor]:
     """The embeddings of the samples used: (k,); random unit rows, the same on both sides, stand in for those not seen.
 
-    Those of a bank in a file go to a file, too, which may be larger than memory; as unit rows in float32, of which
-    selectors make no copy.
+    With `average_views` both sides are the mean of the two that are recorded. Those of a bank in a file go to a file,
+    too, which may be larger than memory; as unit rows in float32, of which selectors make no copy.
     """
     seen = bank.seen
-    if bank.path is None and len(used) == len(bank) and bool(seen.all()):
+    if not average_views and bank.path is None and len(used) == len(bank) and bool(seen.all()):
         return bank.u, bank.v
     u, v = _room(bank, len(used))
     for start in range(0, len(used), _ROWS_AT_ONCE):
         rows = torch.from_numpy(used[start : start + _ROWS_AT_ONCE]).to(bank.device)
         unseen = ~seen[rows]
         stand_ins = torch.from_numpy(random.standard_normal((int(unseen.sum()), bank.dim)))
-        for kept, side in ((bank.u, u), (bank.v, v)):
-            block = kept[rows].to(side.dtype)
+        blocks = [kept[rows].to(u.dtype) for kept in (bank.u, bank.v)]
+        if average_views:
+            blocks = [mean_of_views(*blocks)]
+        for block, side in zip(blocks, (u, v), strict=False):
             block[unseen] = normalize(stand_ins, dim=1).to(block)
             side[start : start + _ROWS_AT_ONCE] = block if bank.path is None else normalize(block, dim=1)
-    return u, v
+    return (u, u) if average_views else (u, v)
 
 
 def _room(bank: EmbeddingBank, count: int) -> tuple[Tensor, Tensor]:

@@ -54,6 +54,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         leftover: where the numbers do not divide: "rotate" leaves out the remainder, others each epoch; "short" takes
             every sample every epoch, in some smaller batches.
         multiple_of: make the number of batches a multiple of this, where a framework deals them out to processes.
+        average_views: plan by the mean of the two embeddings of each sample: for sides that are views drawn at random,
+            as in SimCLR, where the next epoch will draw others. Not for sides that stay as they are.
         shuffle_batches: take the planned batches in random order.
         refresh: plan anew every so many epochs.
         warmup: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
@@ -78,6 +80,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         groups: object = None,
         leftover: Literal["rotate", "short"] = "rotate",
         multiple_of: int = 1,
+        average_views: bool = False,
         shuffle_batches: bool = True,
         refresh: int = 1,
         warmup: int = 1,
@@ -94,6 +97,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self.seed = check_integer("seed", seed, at_least=0)
         self.leftover = leftover
         self.multiple_of = check_integer("multiple_of", multiple_of, at_least=1)
+        self.average_views = average_views
         self.shuffle_batches = shuffle_batches
         self.refresh = check_integer("refresh", refresh, at_least=1)
         self.warmup = check_integer("warmup", warmup, at_least=0)
@@ -108,6 +112,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             unit=self.sharding.samples_per_round(size) * self.multiple_of,
             sharding=self.sharding,
             told=sharding is not None,
+            average_views=average_views,
             progress=progress,
         )
         self._check_sizes()
@@ -276,6 +281,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "selector": name_of(self.selector),
             "groups": None if groups is None else zlib.crc32(groups.tobytes()),
             "leftover": self.leftover,
+            "average_views": self.average_views,
             "shuffle_batches": self.shuffle_batches,
             "refresh": self.refresh,
             "warmup": self.warmup,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, mean_of_views
 from batchcut.selection import BatchPlan, Shuffle, batch_count, is_partition
 
 from ._config import Config
@@ -45,10 +45,14 @@ class Batches:
         device: where the bank lives.
         rank: this process.
         world: how many there are.
+        views: whether the sides of samples are random views.
     """
 
-    def __init__(self, config: Config, *, samples: int, device: torch.device, rank: int, world: int) -> None:
+    def __init__(
+        self, config: Config, *, samples: int, device: torch.device, rank: int, world: int, views: bool
+    ) -> None:
         self.settings = config.selection
+        self.averages = views and self.settings.average_views
         self.bank = EmbeddingBank(samples, config.model.dim, device=device)
         self.sharding = Sharding(rank=rank, world=world, mode=self.settings.sharing)
         self.epochs, self.batch_size = config.epochs, config.batch_size
@@ -58,6 +62,7 @@ class Batches:
             selector=self.settings.selector,
             seed=config.seed,
             leftover=self.settings.leftover,
+            average_views=self.averages,
             refresh=self.settings.refresh,
             warmup=self.settings.shuffled_epochs if self.settings.plans else config.epochs,
             sharding=self.sharding,
@@ -123,4 +128,6 @@ class Batches:
         shuffle = Shuffle(temperature=plan.temperature)
         batch_size = min(plan.batch_size, len(index))
         u, v = self.bank.u[index], self.bank.v[index]
+        if self.averages:
+            u = v = mean_of_views(u, v)
         return shuffle(u, v, batch_size=batch_size, seed=plan.seed, epoch=plan.epoch).mean_loss

@@ -24,6 +24,8 @@ class SelectionSettings:
         selector: how to choose.
         planned_from: "bank": what was recorded while training, which is free; "pass": a pass over the training set
             before each plan; "training-pass": the same with batch norm in training mode, as the authors do.
+        average_views: plan images by the mean of the embeddings of their two views, which are drawn anew each time, and
+            not by the views themselves. Pairs of features, which stay as they are, have no views.
         warmup: how many first epochs are shuffled; None: one where planned from the bank, none otherwise.
         refresh: plan anew every so many epochs.
         leftover: what becomes of samples that do not fill a batch: "rotate" or "short".
@@ -33,6 +35,7 @@ class SelectionSettings:
 
     selector: AnySelector = field(default_factory=Cut)
     planned_from: PlannedFrom = "bank"
+    average_views: bool = True
     warmup: int | None = None
     refresh: int = 1
     leftover: Literal["rotate", "short"] = "rotate"

@@ -59,7 +59,12 @@ class Trainer:
         split_batches = fabric.world_size > 1 and config.selection.sharing == "split"
         self.objective = Objective(config.objective, samples=samples, split=split_batches).to(fabric.device)
         self.batches = Batches(
-            config, samples=samples, device=fabric.device, rank=fabric.global_rank, world=fabric.world_size
+            config,
+            samples=samples,
+            device=fabric.device,
+            rank=fabric.global_rank,
+            world=fabric.world_size,
+            views=self.train_set.random,
         )
         self.steps = self.batches.steps(config.optimiser.accumulate)
         self.warmup = warmup_steps(config.optimiser, epochs=config.epochs, steps=self.steps)

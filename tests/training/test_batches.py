@@ -1,0 +1,33 @@
+"""By which embeddings a run plans."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from batchcut.sampling import mean_of_views
+from batchcut.selection import Cut, Shuffle
+from batchcut.training import SelectionSettings
+from batchcut.training._batches import Batches
+
+from ._runs import image_config, pairs_config
+
+SAMPLES = 96
+
+
+@pytest.mark.parametrize(("views", "asked"), [(True, True), (True, False), (False, True)])
+def test_images_are_planned_by_the_mean_of_their_views_and_pairs_as_they_are(views: bool, asked: bool) -> None:
+    selection = SelectionSettings(selector=Cut(margin=None), average_views=asked)
+    config = image_config(selection=selection) if views else pairs_config(Path("pairs.npz"), selection=selection)
+    batches = Batches(config, samples=SAMPLES, device=torch.device("cpu"), rank=0, world=1, views=views)
+    random = torch.Generator().manual_seed(0)
+    u, v = (normalize(torch.randn(SAMPLES, config.model.dim, generator=random), dim=1) for _ in range(2))
+    batches.bank.record(torch.arange(SAMPLES), u, v)
+    epoch = batches.of_epoch(1, lambda _: None)
+    if views and asked:
+        u = v = mean_of_views(u, v)
+    how = {"batch_size": config.batch_size, "seed": config.seed, "epoch": 1}
+    assert epoch.plan is not None
+    assert epoch.plan.mean_loss == pytest.approx(Cut(margin=None)(u, v, **how).mean_loss, rel=1e-5)
+    assert epoch.shuffled_loss == pytest.approx(Shuffle()(u, v, **how).mean_loss, rel=1e-5)
