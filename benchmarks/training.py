@@ -27,6 +27,7 @@ METHODS: dict[str, dict[str, str]] = {
     "Cut": {"method": "cut"},
     "Cut, 1 round": {"method": "cut", "rounds": "1"},
     "Cut, 4 rounds": {"method": "cut", "rounds": "4"},
+    "Cut, single views": {"method": "cut", "selection.average_views": "false"},
     "Cut, no margin": {"method": "cut", "margin": "none"},
     "Cut, margin 0": {"method": "cut", "margin": "0.0"},
     "Cut, margin 0.1": {"method": "cut", "margin": "0.1"},
@@ -117,7 +118,7 @@ def _label(options: argparse.Namespace, data: str) -> str:
 
 def _config(options: argparse.Namespace, data: str, objective: str, method: str, seed: int) -> Config:
     name = "cifar100-small" if data == "images" else "pairs"
-    settings = {SELECTOR + name: value for name, value in METHODS[method].items()} | {
+    settings = {name if "." in name else SELECTOR + name: value for name, value in METHODS[method].items()} | {
         "seed": str(seed),
         "objective.loss": objective,
         "evaluation.every_steps": str(options.evaluate_every),

@@ -47,7 +47,7 @@ def train(images: Tensor, selector: bc.selection.Selector, *, epochs: int, seed:
     model = encoder(images.shape[1])
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
     bank = bc.EmbeddingBank(len(images), dim=32)
-    sampler = bc.PlannedBatchSampler(bank, batch_size=16, selector=selector, seed=seed)
+    sampler = bc.PlannedBatchSampler(bank, batch_size=16, selector=selector, seed=seed, average_views=True)
     loader = DataLoader(bc.Indexed(TensorDataset(images)), batch_sampler=sampler)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
