@@ -309,6 +309,7 @@ def test_folders_that_were_lost_come_back_and_a_damaged_record_is_named(
     assert run("--resume", done, "--quiet") == 0
     assert len(list((done / "checkpoints").glob("*.json"))) == 2
     (done / "environment.json").write_text("{")
+    (done / "result.json").unlink()  # a run that is finished is left as it is
     assert "environment.json must be JSON; " in refused(capsys, "--resume", done)
 
 

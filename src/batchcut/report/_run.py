@@ -28,7 +28,7 @@ class Run:
         config_text: the same as it was written.
         starts: what each start of it ran on; the first has the command.
         metrics: the lines of metrics.jsonl.
-        timings: the lines of timings.jsonl, one an epoch.
+        timings: the lines of timings.jsonl, one or more an epoch.
         result: what result.json says; None where the run is not finished.
     """
 
