@@ -89,9 +89,13 @@ def test_unknown_label_names_the_labels(capsys: pytest.CaptureFixture[str]) -> N
     assert "Traceback" not in error
 
 
-def test_debug_shows_the_traceback() -> None:
-    with pytest.raises(ValueError, match="label must be one of"):
-        cli.main(["theory", "thm:nonsense", "--debug"])
+def test_debug_shows_the_traceback_and_leaves_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("theory", "thm:nonsense") == 2
+    said = capsys.readouterr().err
+    assert run("theory", "thm:nonsense", "--debug") == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback (most recent call last):")
+    assert shown.endswith(said)
 
 
 @pytest.mark.parametrize("words", [("theory", "--nonsense"), ("nonsense",)])
@@ -148,6 +152,7 @@ def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytes
         (ImportError("pictures need Pillow"), 2, "pictures need Pillow"),
         (PermissionError(13, "Permission denied", "x"), 2, "batchcut: x: Permission denied; choose another place, or "),
         (OSError("three words only"), 2, "batchcut: three words only\n"),
+        (ChildProcessError("it was ended by SIGKILL"), 1, "batchcut: it was ended by SIGKILL\n"),
         (RuntimeError("first\nsecond"), 1, "RuntimeError: first\nThe same with --debug shows where."),
     ],
 )
@@ -162,8 +167,8 @@ def test_no_traceback_without_debug(
     printed = capsys.readouterr().err
     assert words in printed
     assert len(printed.splitlines()) <= 2
-    with pytest.raises(type(error)):
-        cli.main(["theory", "--debug"])
+    assert run("theory", "--debug") == code
+    assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,10 @@ def test_settings_and_the_command_are_there(page: str) -> None:
     assert page.count("[selection.selector]") == 4
 
 
+def test_the_command_for_the_same_again_is_there(page: str, runs: Path) -> None:
+    assert f"<code>batchcut train --config {next(runs.glob('cut*'))}/config.toml</code>" in page
+
+
 def test_shares_are_shares(page: str) -> None:
     table = page.partition("Share of the pairs in a batch")[2].partition("</table>")[0]
     cells = re.findall(r"<td>(.*?)</td>", table)

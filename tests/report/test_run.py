@@ -1,6 +1,7 @@
 """Folders of runs are read as they are, and what is wrong with one is said."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,13 @@ def test_damaged_embeddings_are_named(tmp_path: Path) -> None:
     (folder / "embeddings" / "final.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(ValueError, match=r"final\.safetensors must be a file of embeddings, undamaged"):
         read_run(folder).embeddings("final")
+
+
+def test_the_command_for_the_same_again_has_the_path_as_given(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "my runs" / "cut")
+    *words, path = shlex.split(read_run(folder).again)
+    assert words == ["batchcut", "train", "--config"]
+    assert Path(path) == folder / "config.toml"
 
 
 def test_a_command_run_as_a_module_is_shown_as_one(tmp_path: Path) -> None:

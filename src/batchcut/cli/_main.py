@@ -7,6 +7,7 @@ import io
 import os
 import platform
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if debug:
-            raise
+            traceback.print_exception(error)
         _give_up(error)
 
 
@@ -156,8 +157,10 @@ def _give_up(error: Exception) -> NoReturn:
 
 
 def _came_up(error: Exception) -> bool:
-    """Whether the work failed although it was asked for rightly: it diverged, or a disk was full or broke."""
-    return isinstance(error, ArithmeticError) or getattr(error, "errno", None) in _NO_FAULT_OF_THE_USER
+    """Whether the work failed although it was asked for rightly: it diverged, was killed, or a disk was full."""
+    return (
+        isinstance(error, ArithmeticError | ChildProcessError) or getattr(error, "errno", None) in _NO_FAULT_OF_THE_USER
+    )
 
 
 def _system_error(error: OSError) -> str:

@@ -70,6 +70,11 @@ class Run:
         program = Path(words[0]).name
         return shlex.join((["python", "-m", "batchcut"] if program == "__main__.py" else [program]) + words[1:])
 
+    @property
+    def again(self) -> str:
+        """The command that does the same again, from the folder in which the report is made."""
+        return shlex.join(["batchcut", "train", "--config", str(self.path / "config.toml")])
+
     def events(self, kind: str) -> list[Event]:
         """The metrics of one kind: "step", "evaluation", "plan" or "losses"."""
         return [event for event in self.metrics if event.get("event") == kind]
