@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -126,6 +128,8 @@ def test_every_verb_has_help_with_examples_that_it_understands(name: str, capsys
         printed = capsys.readouterr().out
     for word in ("--json", "--quiet", "default:"):
         assert word in printed
+    assert "default: None" not in printed
+    assert "default: )" not in printed
 
 
 def test_general_help_has_a_line_for_each_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,14 +139,31 @@ def test_general_help_has_a_line_for_each_verb(capsys: pytest.CaptureFixture[str
         assert sum(line.startswith(f"  {name} ") for line in printed) == 1
 
 
-@pytest.mark.parametrize(("words", "wanted"), [("re", "report"), ("demo --s", "--seeds")])
+def completed(script: str, words: str) -> list[str]:
+    """What bash offers for the last word, a line each."""
+    parts = words.split(" ")
+    ask = f"COMP_WORDS=(batchcut {shlex.join(parts)}); COMP_CWORD={len(parts)}; _tyro_batchcut"
+    show = 'for word in "${COMPREPLY[@]}"; do echo "$word"; done; complete -p batchcut'
+    done = subprocess.run([str(BASH), "-c", f"{script}\n{ask}\n{show}"], capture_output=True, text=True, check=True)
+    *offered, registered = done.stdout.splitlines()
+    assert registered == "complete -o default -F _tyro_batchcut batchcut"  # paths where nothing is offered
+    return offered
+
+
 @pytest.mark.skipif(BASH is None, reason="there is no bash here")
-def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes_verbs_options_and_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--tyro-print-completion", "bash") == 0
     script = capsys.readouterr().out
-    ask = f'COMP_WORDS=(batchcut {words}); COMP_CWORD={len(words.split())}; _tyro_batchcut; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run([str(BASH), "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [wanted]
+    assert completed(script, "re") == ["report"]
+    assert completed(script, "demo --s") == ["--seeds"]
+    assert set(completed(script, "evaluate --corrupted ")) == {"made", "cifar100-c", "tiny-imagenet-c"}
+    assert completed(script, "report d") == []
+    for verb in ("select", "demo", "train"):
+        offered = completed(script, f"{verb} -")
+        assert {"--out", "-o", "--json"} < set(offered)
+        assert all(re.fullmatch("--?[a-z-]+", word) for word in offered)
+    assert run("--tyro-write-completion", "bash", str(tmp_path / "script")) == 0
+    assert completed((tmp_path / "script").read_text(encoding="utf-8"), "report d") == []
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,8 @@ def test_quiet_prints_nothing(features: Path, capsys: pytest.CaptureFixture[str]
         (("--severity", 6), "--severity must be at most 5; got 6"),
         (("--draws", 0), "--draws must be at least 1; got 0"),
         (("--device", "banana"), "must fit its config.toml and device banana"),
-        (("-o", "no/where.json"), "--output must lie in a folder that is there"),
+        (("-o", "/"), "--out must be a file; got /, a folder"),
+        (("-o", "no/where.json"), "--out must lie in a folder that is there"),
         (
             ("--corrupted", "cifar100-c", "--root", "/nonexistent"),
             "CIFAR-100-C is not there: --download (download=True) fetches",

@@ -14,8 +14,9 @@ from batchcut._errors import check_integer, invalid
 
 from ._console import console, share_progress
 from ._exit import DONE
-from ._options import OptionalInteger, OptionalPath
+from ._options import OptionalInteger, OptionalOutput, OptionalPath
 from ._scores import COLUMNS, cell
+from ._target import check_target
 
 if TYPE_CHECKING:
     from batchcut.data import Images, Pairs, Split
@@ -49,7 +50,7 @@ class Evaluate:
 
     corrupted: Annotated[
         Literal["made", "cifar100-c", "tiny-imagenet-c"] | None,
-        tyro.conf.arg(metavar="{made,cifar100-c,tiny-imagenet-c}"),
+        tyro.conf.arg(metavar="{made,cifar100-c,tiny-imagenet-c}", help_behavior_hint=""),
     ] = None
     """Also the corrupted task: over corruptions made on the spot, or over a published set."""
 
@@ -74,7 +75,7 @@ class Evaluate:
     device: str = "cpu"
     """Where the model works: cpu, cuda, cuda:1, mps."""
 
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
+    out: OptionalOutput = None
     """Also write the scores there, as JSON."""
 
     json: bool = False
@@ -89,15 +90,15 @@ class Evaluate:
             if value is not None:
                 check_integer(name, value, at_least=2 if name == "--test" else 1)
         check_integer("--severity", self.severity, at_least=1, at_most=5)
-        if self.output is not None and not self.output.absolute().parent.is_dir():
-            raise invalid("--output", "lie in a folder that is there", self.output)
+        if self.out is not None:
+            check_target(self.out)
         with share_progress(hidden=self.quiet or self.json) as progress:
             scores = self._scores(progress)
         text = json.dumps(scores, indent=2)
-        if self.output is not None:
+        if self.out is not None:
             from batchcut._files import write_bytes
 
-            write_bytes(self.output, text.encode())
+            write_bytes(self.out, text.encode())
         if self.json and not self.quiet:
             print(text)
         elif not self.quiet:

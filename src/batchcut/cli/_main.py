@@ -16,6 +16,7 @@ import tyro
 
 import batchcut
 
+from ._completion import PRINT, SHELLS, WRITE, complete
 from ._demo import Demo
 from ._evaluate import Evaluate
 from ._exit import DONE, FAILED, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
@@ -50,8 +51,6 @@ VERBS: dict[str, type[Verb]] = {
 }
 
 _SETTINGS = (tyro.conf.FlagCreatePairsOff,)
-_COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
-_SHELLS = ("bash", "zsh", "tcsh", "fish")
 _ADVICE = {
     errno.ENOENT: "check the path, which begins in the current folder unless it begins with /",
     errno.EACCES: "choose another place, or change its permissions",
@@ -100,10 +99,13 @@ def parsed(words: Sequence[str]) -> Verb:
     if not words or words[0] in ("-h", "--help"):
         print(general_help(VERBS), end="")
         sys.exit(DONE)
-    if words[0] in _COMPLETION:
+    if words[0] in (PRINT, WRITE):
         _check_completion(words)
-        verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=_SETTINGS)
-        return verb
+        complete(
+            words,
+            lambda: tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=_SETTINGS),
+        )
+        sys.exit(DONE)
     if words[0] not in VERBS:
         raise _no_verb("batchcut", words[0], VERBS)
     return _read(f"batchcut {words[0]}", VERBS[words[0]], words[1:])
@@ -131,10 +133,10 @@ def _no_verb(name: str, got: str | None, verbs: Mapping[str, object]) -> UsageEr
 
 
 def _check_completion(words: Sequence[str]) -> None:
-    shown = f"{words[0]} must be followed by one of {', '.join(_SHELLS)}"
-    if len(words) < 2 or words[1] not in _SHELLS:
+    shown = f"{words[0]} must be followed by one of {', '.join(SHELLS)}"
+    if len(words) < 2 or words[1] not in SHELLS:
         raise UsageError(f"{shown}; got {repr(words[1]) if len(words) > 1 else 'nothing'}")
-    if words[0] == _COMPLETION[1] and len(words) < 3:
+    if words[0] == WRITE and len(words) < 3:
         raise UsageError(f"{words[0]} {words[1]} must be followed by the file to write")
 
 
