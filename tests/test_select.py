@@ -133,7 +133,10 @@ def test_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 BAD = [
     (["u.npy", "v.npy", "--batch-size", "1"], "--batch-size must be at least 2; got 1"),
-    (["u.npy", "v.npy", "--batch-size", "97"], "batch_size must be at most the number of samples, 96; got 97"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "97"],
+        "batchcut: --batch-size must be at most the number of samples, 96; got 97",
+    ),
     (["u.npy", "--batch-size", "8"], "V must be given where U is a .npy file\n"),
     (
         ["u.npy", "nowhere.npy", "--batch-size", "8"],
@@ -151,10 +154,15 @@ BAD = [
         ["u.npy", "v.npy", "--batch-size", "8", "--method", "shuffle", "--rounds", "2"],
         "--rounds must be left alone with",
     ),
+    (["u.npy", "v.npy", "--batch-size", "8", "--seed", "-1"], "batchcut: --seed must be "),
+    (["u.npy", "v.npy", "--batch-size", "8", "--pool", "0"], "batchcut: --pool must be "),
     (["u.npy", "v.npy", "--batch-size", "8", "-o", "no/where.npz"], "--out must lie in a folder that is there"),
     (["u.npy", "v.npy", "--batch-size", "8", "-o", "."], "--out must be a file; got ., a folder"),
     (["u.npy", "v.npy", "--batch-size", "8", "-o", "/proc/x"], "--out must lie in a folder where files can be made"),
-    (["u.npy", "v.npy", "--batch-size", "8", "--groups", "short.txt"], "groups must hold one entry for each of the 96"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "8", "--groups", "short.txt"],
+        "batchcut: --groups must hold one entry for each of the 96",
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from batchcut.cli._paper import Paper, Run
 from batchcut.cli._report import Report
 from batchcut.cli._select import Select
 from batchcut.cli._train import Train
+from batchcut.cli._words import as_options
 
 
 def refused(words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -96,6 +97,21 @@ def test_words_may_stand_anywhere_among_options() -> None:
     )
     assert parsed(["paper", "run", "fig:a", "--quick", "fig:b"]) == Paper(Run(names=("fig:a", "fig:b"), quick=True))
     assert parsed(["evaluate", "--step", "None", "r"]) == Evaluate(run_folder=Path("r"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "shown"),
+    [
+        (Select, "batch_size must be at least 2; got 1", "--batch-size must be at least 2; got 1"),
+        (Select, "v must be whole", "V must be whole"),
+        (Run, "seed must be at least 0", "--seed must be at least 0"),
+        (Train, "batch_size must be at least 2", "batch_size must be at least 2"),
+        (Train, "settings must have the form KEY=VALUE", "settings must have the form KEY=VALUE"),
+        (Select, "batch_size is a word", "batch_size is a word"),
+    ],
+)
+def test_messages_call_arguments_what_the_command_line_does(kind: Any, message: str, shown: str) -> None:
+    assert as_options(kind, message) == shown
 
 
 @pytest.mark.parametrize("name", ["-o", "--out"])

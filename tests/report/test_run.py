@@ -15,9 +15,12 @@ def test_runs_are_found_alone_and_in_a_folder_each_once(runs: Path) -> None:
     assert names == ["shuffle-1", "cut-0", "cut-1", "shuffle-0"]
 
 
-@pytest.mark.parametrize(("name", "what"), [("nowhere", "is not there"), ("empty", "has no config.toml")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("nowhere", "is not there"), ("u.npy", "is a file"), ("empty", "has no config.toml")]
+)
 def test_a_place_without_runs_is_refused(tmp_path: Path, name: str, what: str) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "u.npy").touch()
     with pytest.raises(ValueError, match=rf"RUN must be the folder of a run, or a folder of such; .*{name} {what}"):
         find_runs([tmp_path / name])
 

@@ -54,8 +54,8 @@ class Evaluate:
     ] = None
     """Also the corrupted task: over corruptions made on the spot, or over a published set."""
 
-    severity: int = 1
-    """Of the corruptions, 1 to 5."""
+    severity: OptionalInteger = None
+    """Of the corruptions, 1 to 5; 1 if left out."""
 
     classes: bool = False
     """Also nearest neighbours and a linear probe, where classes are known."""
@@ -89,7 +89,10 @@ class Evaluate:
         for name, value in (("--draws", self.draws), ("--test", self.test), ("--batch-size", self.batch_size)):
             if value is not None:
                 check_integer(name, value, at_least=2 if name == "--test" else 1)
-        check_integer("--severity", self.severity, at_least=1, at_most=5)
+        if self.severity is not None:
+            check_integer("--severity", self.severity, at_least=1, at_most=5)
+            if self.corrupted is None:
+                raise invalid("--severity", "be left alone without --corrupted", self.severity)
         if self.out is not None:
             check_target(self.out)
         with share_progress(hidden=self.quiet or self.json) as progress:
@@ -139,6 +142,9 @@ class Evaluate:
         if not (self.run_folder / "config.toml").is_file():
             raise invalid("RUN", "be the folder of a run, with its config.toml", self.run_folder)
         config = run_config(self.run_folder)
+        placed = config.data.name == "digits" or ":" in config.data.name
+        if self.root is not None and placed and self.corrupted in (None, "made"):
+            raise invalid("--root", f"be left alone where the data are {config.data.name}", self.root)
         root = self.root or (None if config.data.root is None else Path(config.data.root))
         download = self.download or config.data.download
         return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
@@ -155,13 +161,13 @@ class Evaluate:
 
         config = model.config
         if self.corrupted == "made":
-            images = made_corruptions(test, severity=self.severity, seed=config.seed)
+            images = made_corruptions(test, severity=self.severity or 1, seed=config.seed)
         else:
             root = self.root or (None if config.data.root is None else Path(config.data.root))
             images = load_corrupted(
                 str(self.corrupted),
                 root=root,
-                severity=self.severity,
+                severity=self.severity or 1,
                 download=self.download,
                 progress=_transfer(progress),
             )

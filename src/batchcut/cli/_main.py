@@ -26,7 +26,7 @@ from ._report import Report
 from ._select import Select
 from ._theory import Theory
 from ._train import Train
-from ._words import UsageError, in_order
+from ._words import UsageError, as_options, in_order
 
 
 class Verb(Protocol):
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if debug:
             traceback.print_exception(error)
-        _give_up(error)
+        _give_up(error, getattr(verb, "verb", verb))
 
 
 def parsed(words: Sequence[str]) -> Verb:
@@ -145,13 +145,14 @@ def _warning(message: Warning | str, *_: object, **__: object) -> str:
     return f"batchcut: warning: {message}\n"
 
 
-def _give_up(error: Exception) -> NoReturn:
+def _give_up(error: Exception, verb: Verb | None) -> NoReturn:
     """Says in a line or two what went wrong and what to do next, and exits."""
     if isinstance(error, ModuleNotFoundError):
         print(f'batchcut: {error}; pip install "batchcut[train,report]" brings what the verbs need', file=sys.stderr)
         sys.exit(WRONG_USE)
     if isinstance(error, ArithmeticError | ImportError | OSError | TypeError | ValueError):
-        print(f"batchcut: {_system_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
+        reason = _system_error(error) if isinstance(error, OSError) else str(error)
+        print(f"batchcut: {reason if verb is None else as_options(type(verb), reason)}", file=sys.stderr)
         sys.exit(FAILED if _came_up(error) else WRONG_USE)
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"batchcut: this should not happen: {reason}\nThe same with --debug shows where.", file=sys.stderr)

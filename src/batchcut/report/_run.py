@@ -116,7 +116,7 @@ def find_runs(places: Iterable[str | Path]) -> list[Path]:
             continue
         inside = sorted(path.parent for path in place.glob("*/config.toml")) if place.is_dir() else []
         if not inside:
-            what = "has no config.toml" if place.is_dir() else "is not there"
+            what = "has no config.toml" if place.is_dir() else "is a file" if place.exists() else "is not there"
             raise ValueError(f"RUN must be the folder of a run, or a folder of such; {place} {what}")
         found |= dict.fromkeys(inside)
     return list(found)
