@@ -106,9 +106,9 @@ def _ending(code: int) -> str:
     return f"a process of the demo was ended by {signal.Signals(-code).name}, as where memory runs out"
 
 
-def _told(error: Exception) -> Event:
+def _told(error: Exception) -> dict[str, Any]:
     """What an error says, in plain values, which go to another process whatever the error holds."""
-    kind = next(place for place, kind in enumerate(_FAILURES) if isinstance(error, kind))
+    kind = [isinstance(error, kind) for kind in _FAILURES].index(True)
     if isinstance(error, OSError) and error.errno is not None:
         return {"kind": kind, "number": error.errno, "reason": error.strerror, "path": error.filename}
     return {"kind": kind, "number": None, "reason": str(error)}
