@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -81,17 +83,20 @@ def test_output_without_greek_letters() -> None:
     assert b"fails (erratum 10)" in result.stdout
 
 
-def test_unknown_label_names_the_labels(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_label_names_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("theory", "thm:Toy-exampel") == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "batchcut: LABEL must be a name that is known; got 'thm:Toy-exampel'"
+    assert second.startswith("did you mean thm:Toy-example? `batchcut theory` (about a minute) names all ")
+
+
+def test_debug_shows_the_traceback_and_leaves_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("theory", "thm:nonsense") == 2
-    error = capsys.readouterr().err
-    assert error.startswith("batchcut: label must be one of thm:standard-full-batch-case1")
-    assert "got 'thm:nonsense'" in error
-    assert "Traceback" not in error
-
-
-def test_debug_shows_the_traceback() -> None:
-    with pytest.raises(ValueError, match="label must be one of"):
-        cli.main(["theory", "thm:nonsense", "--debug"])
+    said = capsys.readouterr().err
+    assert run("theory", "thm:nonsense", "--debug") == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback (most recent call last):")
+    assert shown.endswith(said)
 
 
 @pytest.mark.parametrize("words", [("theory", "--nonsense"), ("nonsense",)])
@@ -122,6 +127,8 @@ def test_every_verb_has_help_with_examples_that_it_understands(name: str, capsys
         printed = capsys.readouterr().out
     for word in ("--json", "--quiet", "default:"):
         assert word in printed
+    assert "default: None" not in printed
+    assert "default: )" not in printed
 
 
 def test_general_help_has_a_line_for_each_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,14 +138,31 @@ def test_general_help_has_a_line_for_each_verb(capsys: pytest.CaptureFixture[str
         assert sum(line.startswith(f"  {name} ") for line in printed) == 1
 
 
-@pytest.mark.parametrize(("words", "wanted"), [("re", "report"), ("demo --s", "--seeds")])
+def completed(script: str, words: str) -> list[str]:
+    """What bash offers for the last word, a line each."""
+    parts = words.split(" ")
+    ask = f"COMP_WORDS=(batchcut {shlex.join(parts)}); COMP_CWORD={len(parts)}; _tyro_batchcut"
+    show = 'for word in "${COMPREPLY[@]}"; do echo "$word"; done; complete -p batchcut'
+    done = subprocess.run([str(BASH), "-c", f"{script}\n{ask}\n{show}"], capture_output=True, text=True, check=True)
+    *offered, registered = done.stdout.splitlines()
+    assert registered == "complete -o default -F _tyro_batchcut batchcut"  # paths where nothing is offered
+    return offered
+
+
 @pytest.mark.skipif(BASH is None, reason="there is no bash here")
-def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes_verbs_options_and_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--tyro-print-completion", "bash") == 0
     script = capsys.readouterr().out
-    ask = f'COMP_WORDS=(batchcut {words}); COMP_CWORD={len(words.split())}; _tyro_batchcut; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run([str(BASH), "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [wanted]
+    assert completed(script, "re") == ["report"]
+    assert completed(script, "demo --s") == ["--seeds"]
+    assert set(completed(script, "evaluate --corrupted ")) == {"made", "cifar100-c", "tiny-imagenet-c"}
+    assert completed(script, "report d") == []
+    for verb in ("select", "demo", "train"):
+        offered = completed(script, f"{verb} -")
+        assert {"--out", "-o", "--json"} < set(offered)
+        assert all(re.fullmatch("--?[a-z-]+", word) for word in offered)
+    assert run("--tyro-write-completion", "bash", str(tmp_path / "script")) == 0
+    assert completed((tmp_path / "script").read_text(encoding="utf-8"), "report d") == []
 
 
 @pytest.mark.parametrize(
@@ -148,6 +172,7 @@ def test_bash_completes_verbs_and_options(words: str, wanted: str, capsys: pytes
         (ImportError("pictures need Pillow"), 2, "pictures need Pillow"),
         (PermissionError(13, "Permission denied", "x"), 2, "batchcut: x: Permission denied; choose another place, or "),
         (OSError("three words only"), 2, "batchcut: three words only\n"),
+        (ChildProcessError("it was ended by SIGKILL"), 1, "batchcut: it was ended by SIGKILL\n"),
         (RuntimeError("first\nsecond"), 1, "RuntimeError: first\nThe same with --debug shows where."),
     ],
 )
@@ -162,8 +187,8 @@ def test_no_traceback_without_debug(
     printed = capsys.readouterr().err
     assert words in printed
     assert len(printed.splitlines()) <= 2
-    with pytest.raises(type(error)):
-        cli.main(["theory", "--debug"])
+    assert run("theory", "--debug") == code
+    assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_integer, check_positive, invalid, unknown_name, wrong_type
 
 
 def test_an_invalid_value_names_argument_rule_and_value() -> None:
@@ -61,3 +61,13 @@ def test_other_types_are_no_numbers(value: object) -> None:
 def test_numbers_that_are_not_positive_or_finite_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match=rf"^temperature must be finite and above 0; got {value}$"):
         check_positive("temperature", value)
+
+
+def test_one_of_many_names_is_not_all_of_them() -> None:
+    names = [f"name-{number}" for number in range(20)]
+    error = unknown_name("recipe", "nam-11", names, listed="`batchcut list`")
+    assert str(error) == (
+        "recipe must be a name that is known; got 'nam-11'\ndid you mean name-11? `batchcut list` names all 20."
+    )
+    error = unknown_name("recipe", "other", names, listed="`batchcut list`")
+    assert str(error).splitlines()[1] == "`batchcut list` names all 20."

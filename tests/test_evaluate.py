@@ -89,11 +89,14 @@ def test_quiet_prints_nothing(features: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--step", 7), "step must be that of a checkpoint ("),
+        (("--step", 7), "batchcut: --step must be that of a checkpoint ("),
         (("--severity", 6), "--severity must be at most 5; got 6"),
+        (("--severity", 3), "--severity must be left alone without --corrupted; got 3"),
+        (("--root", "x"), "--root must be left alone where the data are digits; got x"),
         (("--draws", 0), "--draws must be at least 1; got 0"),
-        (("--device", "banana"), "must fit its config.toml and device banana"),
-        (("-o", "no/where.json"), "--output must lie in a folder that is there"),
+        (("--device", "gpu"), "--device must be cpu, cuda, cuda:1, mps or the like; got 'gpu'\n"),
+        (("-o", "/"), "--out must be a file; got /, a folder"),
+        (("-o", "no/where.json"), "--out must lie in a folder that is there"),
         (
             ("--corrupted", "cifar100-c", "--root", "/nonexistent"),
             "CIFAR-100-C is not there: --download (download=True) fetches",
@@ -110,7 +113,8 @@ def test_bad_input(words: tuple[object, ...], text: str, digits: Path, capsys: p
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_a_device_that_is_not_here(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", digits, "--device", "cuda") == 2
-    assert "must fit its config.toml and device cuda; got" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said == "batchcut: --device must be one that is here and that torch is built for; got 'cuda'\n"
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

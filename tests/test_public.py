@@ -1,14 +1,18 @@
 """What users may rely on: the names, and what importing them costs."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import batchcut
-from batchcut import data, evaluation, losses, sampling, selection, theory, training
+from batchcut import data, demo, evaluation, losses, report, sampling, selection, theory, training
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "api"
 
 PUBLIC = {
     "BatchPlan",
@@ -175,6 +179,14 @@ def test_public_name_resolves_and_is_documented(name: str) -> None:
 def test_public_names_of_packages_are_documented(package: object) -> None:
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
     assert all(item.__doc__ for item in public)
+
+
+@pytest.mark.parametrize("package", [data, demo, evaluation, losses, report, sampling, selection, theory, training])
+def test_public_names_of_packages_are_in_the_reference(package: ModuleType) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md"))
+    shown = set(re.findall(rf"^::: {package.__name__}\.(\w+)$", text, re.MULTILINE))
+    public = {name for name in dir(package) if not name.startswith("_")}
+    assert shown == {name for name in public if not isinstance(getattr(package, name), ModuleType)}
 
 
 def test_unknown_name() -> None:

@@ -133,27 +133,36 @@ def test_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 BAD = [
     (["u.npy", "v.npy", "--batch-size", "1"], "--batch-size must be at least 2; got 1"),
-    (["u.npy", "v.npy", "--batch-size", "97"], "batch_size must be at most the number of samples, 96; got 97"),
-    (["u.npy", "--batch-size", "8"], "v must be given where u is a .npy file"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "97"],
+        "batchcut: --batch-size must be at most the number of samples, 96; got 97",
+    ),
+    (["u.npy", "--batch-size", "8"], "V must be given where U is a .npy file\n"),
     (
         ["u.npy", "nowhere.npy", "--batch-size", "8"],
         "nowhere.npy: no such file; check the path, which begins in the current folder",
     ),
-    (["u.npy", "x.npz", "--batch-size", "8"], "u and v must both be .npy files"),
-    (["u.npy", "short.npy", "--batch-size", "8"], "v must have the shape of u, (96, 8); got (4, 8)"),
+    (["u.npy", "x.npz", "--batch-size", "8"], "U and V must both be .npy files"),
+    (["u.npy", "short.npy", "--batch-size", "8"], "V must have the shape of U, (96, 8); got (4, 8)"),
     (["u.npy", "cut.npy", "--batch-size", "8"], "cut.npy must be a whole .npy file"),
     (
         ["three.npz", "--batch-size", "8"],
         "three.npz must hold u and v, train_u and train_v, or just two arrays; got a, b, c",
     ),
-    (["u.npy", "v.npy", "--batch-size", "8", "--method", "ordered"], "--k must be given with --method ordered"),
+    (["u.npy", "v.npy", "--batch-size", "8", "--method", "ordered"], "--k must be given with --method ordered\n"),
     (
         ["u.npy", "v.npy", "--batch-size", "8", "--method", "shuffle", "--rounds", "2"],
         "--rounds must be left alone with",
     ),
-    (["u.npy", "v.npy", "--batch-size", "8", "-o", "no/where.npz"], "--output must lie in a folder that is there"),
-    (["u.npy", "v.npy", "--batch-size", "8", "-o", "."], "--output must be a file"),
-    (["u.npy", "v.npy", "--batch-size", "8", "--groups", "short.txt"], "groups must hold one entry for each of the 96"),
+    (["u.npy", "v.npy", "--batch-size", "8", "--seed", "-1"], "batchcut: --seed must be "),
+    (["u.npy", "v.npy", "--batch-size", "8", "--pool", "0"], "batchcut: --pool must be "),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", "no/where.npz"], "--out must lie in a folder that is there"),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", "."], "--out must be a file; got ., a folder"),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", "/proc/x"], "--out must lie in a folder where files can be made"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "8", "--groups", "short.txt"],
+        "batchcut: --groups must hold one entry for each of the 96",
+    ),
 ]
 
 

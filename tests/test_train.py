@@ -38,9 +38,9 @@ def run(*words: object) -> int:
     return code
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """What is said where the words are refused: one line, and nothing else."""
-    assert run(*words) == 2
+def refused(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -> str:
+    """What is said where the words are refused, or the work failed: one line, and nothing else."""
+    assert run(*words) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("batchcut: ")
@@ -247,7 +247,7 @@ def test_settings_that_cannot_be(
 @pytest.mark.parametrize("rate", ["1e30", "1e12"])
 def test_a_diverged_loss_is_said(rate: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (f"optimiser.learning_rate={rate}", "optimiser.name=sgd", "optimiser.warmup_epochs=0")
-    line = refused(capsys, "--data", pairs, *SMALL, *words, "-o", tmp_path / "run")
+    line = refused(capsys, "--data", pairs, *SMALL, *words, "-o", tmp_path / "run", code=1)
     assert "training has diverged: an embedding is zero or not finite after step 1 in epoch 0; " in line
     assert "A lower optimiser.learning_rate" in line
 
@@ -309,6 +309,7 @@ def test_folders_that_were_lost_come_back_and_a_damaged_record_is_named(
     assert run("--resume", done, "--quiet") == 0
     assert len(list((done / "checkpoints").glob("*.json"))) == 2
     (done / "environment.json").write_text("{")
+    (done / "result.json").unlink()  # a run that is finished is left as it is
     assert "environment.json must be JSON; " in refused(capsys, "--resume", done)
 
 

@@ -1,5 +1,6 @@
 """Checks of arguments that every part of the library shares; an error names the argument, the rule and the value."""
 
+import difflib
 import math
 from collections.abc import Collection
 from numbers import Integral, Real
@@ -41,3 +42,10 @@ def check_choice(argument: str, value: object, choices: Collection[str]) -> None
     """Refuses a value that is not among the choices."""
     if value not in choices:
         raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
+
+
+def unknown_name(argument: str, value: str, names: Collection[str], *, listed: str) -> ValueError:
+    """The error for a name that is not among many; `listed` says what names them all."""
+    close = difflib.get_close_matches(value, names, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return ValueError(f"{argument} must be a name that is known; got {value!r}\n{hint}{listed} names all {len(names)}.")

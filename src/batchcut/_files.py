@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -16,8 +17,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        if isinstance(error, OSError) and error.filename == str(unfinished):
+            raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
         raise
     sync_folder(path.parent)
 

@@ -1,6 +1,7 @@
 """Wrong words are refused in two lines that say what to do; right ones may stand in any order."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from batchcut.cli._paper import Paper, Run
 from batchcut.cli._report import Report
 from batchcut.cli._select import Select
 from batchcut.cli._train import Train
+from batchcut.cli._words import as_options
 
 
 def refused(words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -91,10 +93,41 @@ def test_words_may_stand_anywhere_among_options() -> None:
     )
     assert parsed(["report", "a", "--out", "x", "b"]) == Report(runs=(Path("a"), Path("b")), out=Path("x"))
     assert parsed(["select", "a", "--batch_size=8", "b", "--margin", "-1", "-o", "p"]) == Select(
-        u=Path("a"), v=Path("b"), batch_size=8, margin=-1.0, output=Path("p")
+        u=Path("a"), v=Path("b"), batch_size=8, margin=-1.0, out=Path("p")
     )
     assert parsed(["paper", "run", "fig:a", "--quick", "fig:b"]) == Paper(Run(names=("fig:a", "fig:b"), quick=True))
     assert parsed(["evaluate", "--step", "None", "r"]) == Evaluate(run_folder=Path("r"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "shown"),
+    [
+        (Select, "batch_size must be at least 2; got 1", "--batch-size must be at least 2; got 1"),
+        (Select, "v must be whole", "V must be whole"),
+        (Run, "seed must be at least 0", "--seed must be at least 0"),
+        (Train, "batch_size must be at least 2", "batch_size must be at least 2"),
+        (Train, "settings must have the form KEY=VALUE", "settings must have the form KEY=VALUE"),
+        (Select, "batch_size is a word", "batch_size is a word"),
+    ],
+)
+def test_messages_call_arguments_what_the_command_line_does(kind: Any, message: str, shown: str) -> None:
+    assert as_options(kind, message) == shown
+
+
+@pytest.mark.parametrize("name", ["-o", "--out"])
+@pytest.mark.parametrize(
+    "words", ["demo", "select u --batch-size 8", "train", "evaluate run", "report run", "paper run all"]
+)
+def test_what_is_written_has_one_option_in_all_verbs(words: str, name: str) -> None:
+    verb: Any = parsed([*words.split(), name, "there"])
+    verb = getattr(verb, "verb", verb)
+    assert (verb.run_folder if isinstance(verb, Train) else verb.out) == Path("there")
+
+
+@pytest.mark.parametrize("words", ["select u --batch-size 8 --output", "evaluate run --output", "train --run"])
+def test_old_names_of_it_are_still_taken(words: str) -> None:
+    place, old = words.rsplit(" ", 1)
+    assert parsed([*place.split(), old, "there"]) == parsed([*place.split(), "--out", "there"])
 
 
 @pytest.mark.parametrize("words", ["select --step x --help", "select -h --batch-size", "paper run fig:a --help"])

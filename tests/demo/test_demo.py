@@ -1,19 +1,23 @@
 """The demo, at a size for tests: it trains, compares, reports, and goes on after an interrupt."""
 
+import errno
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.report._chromium import PROGRAM, chromium
 
 from batchcut.cli import main
-from batchcut.demo import METHODS, Outcome, demo_config, run_demo
-from batchcut.training import to_toml
+from batchcut.demo import METHODS, Outcome, _workers, demo_config, run_demo
+from batchcut.training import DivergedError, to_toml
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,39 @@ def test_a_folder_with_other_runs_is_refused(outcome: Outcome, folder: Path) -> 
         ValueError, match=r"shuffle-0 holds a run with other settings \(epochs = 3 there, epochs = 14 here\); remove it"
     ):
         run_demo(folder, seeds=1)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (DivergedError("training has diverged"), ArithmeticError, "run: training has diverged"),
+        (OSError(errno.ENOSPC, "No space left on device"), OSError, "No space left on device: '.*run'"),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), PermissionError, "Permission denied: 'x'"),
+        (ValueError("it must not be"), ValueError, "run: it must not be"),
+    ],
+)
+def test_an_error_of_a_worker_is_told_as_the_kind_that_it_is(
+    error: Exception, kind: type[Exception], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(_workers, "_taken_to_its_end", fail)
+    jobs = [_workers.Job(method="Cut", seed=0, config=demo_config("Cut", seed=0), run=tmp_path / "run")]
+    tasks: Any = queue.SimpleQueue()
+    tasks.put(0)
+    news: Any = queue.Queue()
+    _workers._work(jobs, tasks, news)
+    with pytest.raises(kind, match=text) as told:
+        _workers._follow(jobs, [], news, print)
+    assert getattr(told.value, "errno", None) == getattr(error, "errno", None)
+
+
+@pytest.mark.parametrize(("code", "text"), [(-signal.SIGKILL, "was ended by SIGKILL"), (3, "ended with exit code 3")])
+def test_a_worker_that_is_gone_is_no_wrong_use(code: int, text: str) -> None:
+    news, processes, jobs = queue.Queue[Any](), [SimpleNamespace(exitcode=code)], [None]
+    with pytest.raises(ChildProcessError, match=text):
+        _workers._follow(jobs, processes, news, print)  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here (Debian: apt install chromium)")

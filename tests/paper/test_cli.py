@@ -71,7 +71,7 @@ def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "got 'fig:nonsense'" in error
     assert "Traceback" not in error
     assert run("paper", "run") == 2
-    assert "names must be 'all' or some of" in capsys.readouterr().err
+    assert "names must be 'all' or some of the " in capsys.readouterr().err
     (tmp_path / "taken").write_text("")
     assert run("paper", "run", "fig:concept", "--out", str(tmp_path / "taken")) == 2
     assert "out must be a folder" in capsys.readouterr().err

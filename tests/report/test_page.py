@@ -32,6 +32,10 @@ def test_settings_and_the_command_are_there(page: str) -> None:
     assert page.count("[selection.selector]") == 4
 
 
+def test_the_command_for_the_same_again_is_there(page: str, runs: Path) -> None:
+    assert f"<code>batchcut train --config {next(runs.glob('cut*'))}/config.toml</code>" in page
+
+
 def test_shares_are_shares(page: str) -> None:
     table = page.partition("Share of the pairs in a batch")[2].partition("</table>")[0]
     cells = re.findall(r"<td>(.*?)</td>", table)
@@ -88,7 +92,7 @@ def test_a_lead_within_the_spread_is_called_that(tmp_path: Path) -> None:
 
 def test_texts_are_shown_and_cannot_end_the_script(tmp_path: Path) -> None:
     write_run(tmp_path / "cut")
-    lines = [f"text {number} </script><b>" for number in range(SAMPLES)] + ["x" * 500]
+    lines = [f"text {number} </script><b>" for number in range(SAMPLES - 1)] + ["x" * 500]
     (tmp_path / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
     path = write_report([tmp_path / "cut"], tmp_path / "report.html", texts=tmp_path / "texts.txt")
     page = path.read_text(encoding="utf-8")
@@ -97,8 +101,18 @@ def test_texts_are_shown_and_cannot_end_the_script(tmp_path: Path) -> None:
     assert json.loads(found.group(1))["texts"][3] == "text 3 </script><b>"
 
 
-def test_too_few_texts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [2, SAMPLES + 1])
+def test_too_few_or_too_many_texts(tmp_path: Path, count: int) -> None:
     write_run(tmp_path / "cut")
+    (tmp_path / "texts.txt").write_text("text\n" * count, encoding="utf-8")
+    message = rf"--texts must hold a line for each of the {SAMPLES} training samples; got {count} lines"
+    with pytest.raises(ValueError, match=message):
+        write_report([tmp_path / "cut"], tmp_path / "report.html", texts=tmp_path / "texts.txt")
+
+
+def test_too_few_texts_for_samples_that_cannot_be_read(tmp_path: Path) -> None:
+    config = write_run(tmp_path / "cut") / "config.toml"
+    config.write_text(config.read_text().replace("'digits'", "'pairs:gone.npz'"))
     (tmp_path / "texts.txt").write_text("one\ntwo\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"--texts must hold a line for each .* at least .*; got 2 lines"):
         write_report([tmp_path / "cut"], tmp_path / "report.html", texts=tmp_path / "texts.txt")

@@ -1,6 +1,7 @@
 """Folders of runs are read as they are, and what is wrong with one is said."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ def test_runs_are_found_alone_and_in_a_folder_each_once(runs: Path) -> None:
     assert names == ["shuffle-1", "cut-0", "cut-1", "shuffle-0"]
 
 
-@pytest.mark.parametrize(("name", "what"), [("nowhere", "is not there"), ("empty", "has no config.toml")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("nowhere", "is not there"), ("u.npy", "is a file"), ("empty", "has no config.toml")]
+)
 def test_a_place_without_runs_is_refused(tmp_path: Path, name: str, what: str) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "u.npy").touch()
     with pytest.raises(ValueError, match=rf"RUN must be the folder of a run, or a folder of such; .*{name} {what}"):
         find_runs([tmp_path / name])
 
@@ -68,6 +72,13 @@ def test_damaged_embeddings_are_named(tmp_path: Path) -> None:
     (folder / "embeddings" / "final.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(ValueError, match=r"final\.safetensors must be a file of embeddings, undamaged"):
         read_run(folder).embeddings("final")
+
+
+def test_the_command_for_the_same_again_has_the_path_as_given(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "my runs" / "cut")
+    *words, path = shlex.split(read_run(folder).again)
+    assert words == ["batchcut", "train", "--config"]
+    assert Path(path) == folder / "config.toml"
 
 
 def test_a_command_run_as_a_module_is_shown_as_one(tmp_path: Path) -> None:

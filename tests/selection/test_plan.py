@@ -123,8 +123,9 @@ def test_truncated_and_foreign_files_are_refused(plan: bc.BatchPlan, tmp_path: P
         (tmp_path / name).write_bytes(content)
     np.save(tmp_path / "array", np.arange(3))
     for name in (*files, "foreign.npz", "other.npz", "array.npy"):
-        with pytest.raises(ValueError, match="path must be a plan saved by BatchPlan.save; got .*" + name):
+        with pytest.raises(ValueError, match="path must be a plan saved by BatchPlan.save; got .*" + name) as told:
             bc.BatchPlan.load(tmp_path / name)
+        assert "allow_pickle" not in str(told.value)
     with pytest.raises(FileNotFoundError):
         bc.BatchPlan.load(tmp_path / "missing")
 

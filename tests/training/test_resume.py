@@ -7,12 +7,23 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from batchcut.selection import Cut, Ordered, Shuffle
-from batchcut.training import Config, KeepingSettings, ObjectiveSettings, OptimiserSettings, resume, to_toml, train
+from batchcut.training import (
+    Config,
+    KeepingSettings,
+    ObjectiveSettings,
+    OptimiserSettings,
+    _diary,
+    resume,
+    to_toml,
+    train,
+)
 
 from ._runs import environment, image_config, lines, outcome, pairs_config, selecting, write_pairs
 
@@ -32,6 +43,11 @@ def stopped(config: Config, run: Path, *, step: int) -> None:
 
     with pytest.raises(StopHereError):
         train(config, run, observe=observe)
+
+
+def files(run: Path) -> dict[Path, bytes]:
+    """All that is in the folder of a run."""
+    return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -77,10 +93,35 @@ def test_the_outcome_would_show_a_difference(pairs: Path, tmp_path: Path) -> Non
 
 def test_a_run_that_is_done_stays_as_it_is(pairs: Path, tmp_path: Path) -> None:
     result = train(pairs_config(pairs), tmp_path / "run")
+    before = files(tmp_path / "run")
+    assert resume(tmp_path / "run") == result
+    assert files(tmp_path / "run") == before
+
+
+def test_a_run_at_its_end_without_a_result_gets_one(pairs: Path, tmp_path: Path) -> None:
+    result = train(pairs_config(pairs), tmp_path / "run")
     before = outcome(tmp_path / "run")
-    again = resume(tmp_path / "run")
+    for name in ("result.json", "model.safetensors"):
+        (tmp_path / "run" / name).unlink()
+    assert resume(tmp_path / "run").scores == result.scores
+    assert (tmp_path / "run" / "result.json").is_file()
     assert outcome(tmp_path / "run") == before
-    assert again.scores == result.scores
+
+
+@pytest.mark.parametrize(("step", "planning"), [(None, 4), (1, 4), (25, 4), (31, 5), (48, 5)])
+def test_the_seconds_before_a_checkpoint_are_kept(
+    pairs: Path, tmp_path: Path, step: int | None, planning: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each look at this clock takes a second, so that seconds count how often it was planned: once an epoch, and once
+    # more where a run goes on within one.
+    monkeypatch.setattr(_diary, "time", SimpleNamespace(perf_counter=count(1.0).__next__))
+    if step is None:
+        train(pairs_config(pairs), tmp_path / "run")
+    else:
+        stopped(pairs_config(pairs), tmp_path / "run", step=step)
+    seconds = resume(tmp_path / "run").seconds
+    assert seconds["planning"] == planning
+    assert min(seconds.values()) > 0
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(pairs: Path, tmp_path: Path) -> None:

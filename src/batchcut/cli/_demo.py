@@ -5,15 +5,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ._console import console
 from ._exit import DONE
+from ._options import OptionalOut
 
 if TYPE_CHECKING:
     from batchcut.demo import Outcome
@@ -37,7 +37,7 @@ class Demo:
         ("batchcut demo --json", "for scripts"),
     )
 
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
+    out: OptionalOut = None
     """The folder for the runs and the report; batchcut-demo if left out, batchcut-demo-quick with --quick. Finished
     runs in it are not trained again."""
 

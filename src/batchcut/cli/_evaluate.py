@@ -14,8 +14,9 @@ from batchcut._errors import check_integer, invalid
 
 from ._console import console, share_progress
 from ._exit import DONE
-from ._options import OptionalInteger, OptionalPath
+from ._options import OptionalInteger, OptionalOutput, OptionalPath
 from ._scores import COLUMNS, cell
+from ._target import check_target
 
 if TYPE_CHECKING:
     from batchcut.data import Images, Pairs, Split
@@ -49,12 +50,12 @@ class Evaluate:
 
     corrupted: Annotated[
         Literal["made", "cifar100-c", "tiny-imagenet-c"] | None,
-        tyro.conf.arg(metavar="{made,cifar100-c,tiny-imagenet-c}"),
+        tyro.conf.arg(metavar="{made,cifar100-c,tiny-imagenet-c}", help_behavior_hint=""),
     ] = None
     """Also the corrupted task: over corruptions made on the spot, or over a published set."""
 
-    severity: int = 1
-    """Of the corruptions, 1 to 5."""
+    severity: OptionalInteger = None
+    """Of the corruptions, 1 to 5; 1 if left out."""
 
     classes: bool = False
     """Also nearest neighbours and a linear probe, where classes are known."""
@@ -74,7 +75,7 @@ class Evaluate:
     device: str = "cpu"
     """Where the model works: cpu, cuda, cuda:1, mps."""
 
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
+    out: OptionalOutput = None
     """Also write the scores there, as JSON."""
 
     json: bool = False
@@ -88,16 +89,19 @@ class Evaluate:
         for name, value in (("--draws", self.draws), ("--test", self.test), ("--batch-size", self.batch_size)):
             if value is not None:
                 check_integer(name, value, at_least=2 if name == "--test" else 1)
-        check_integer("--severity", self.severity, at_least=1, at_most=5)
-        if self.output is not None and not self.output.absolute().parent.is_dir():
-            raise invalid("--output", "lie in a folder that is there", self.output)
+        if self.severity is not None:
+            check_integer("--severity", self.severity, at_least=1, at_most=5)
+            if self.corrupted is None:
+                raise invalid("--severity", "be left alone without --corrupted", self.severity)
+        if self.out is not None:
+            check_target(self.out)
         with share_progress(hidden=self.quiet or self.json) as progress:
             scores = self._scores(progress)
         text = json.dumps(scores, indent=2)
-        if self.output is not None:
+        if self.out is not None:
             from batchcut._files import write_bytes
 
-            write_bytes(self.output, text.encode())
+            write_bytes(self.out, text.encode())
         if self.json and not self.quiet:
             print(text)
         elif not self.quiet:
@@ -138,6 +142,9 @@ class Evaluate:
         if not (self.run_folder / "config.toml").is_file():
             raise invalid("RUN", "be the folder of a run, with its config.toml", self.run_folder)
         config = run_config(self.run_folder)
+        placed = config.data.name == "digits" or ":" in config.data.name
+        if self.root is not None and placed and self.corrupted in (None, "made"):
+            raise invalid("--root", f"be left alone where the data are {config.data.name}", self.root)
         root = self.root or (None if config.data.root is None else Path(config.data.root))
         download = self.download or config.data.download
         return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
@@ -154,13 +161,13 @@ class Evaluate:
 
         config = model.config
         if self.corrupted == "made":
-            images = made_corruptions(test, severity=self.severity, seed=config.seed)
+            images = made_corruptions(test, severity=self.severity or 1, seed=config.seed)
         else:
             root = self.root or (None if config.data.root is None else Path(config.data.root))
             images = load_corrupted(
                 str(self.corrupted),
                 root=root,
-                severity=self.severity,
+                severity=self.severity or 1,
                 download=self.download,
                 progress=_transfer(progress),
             )

@@ -7,6 +7,7 @@ import io
 import os
 import platform
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
@@ -15,6 +16,7 @@ import tyro
 
 import batchcut
 
+from ._completion import PRINT, SHELLS, WRITE, complete
 from ._demo import Demo
 from ._evaluate import Evaluate
 from ._exit import DONE, FAILED, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE
@@ -24,7 +26,7 @@ from ._report import Report
 from ._select import Select
 from ._theory import Theory
 from ._train import Train
-from ._words import UsageError, in_order
+from ._words import UsageError, as_options, in_order
 
 
 class Verb(Protocol):
@@ -49,8 +51,6 @@ VERBS: dict[str, type[Verb]] = {
 }
 
 _SETTINGS = (tyro.conf.FlagCreatePairsOff,)
-_COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
-_SHELLS = ("bash", "zsh", "tcsh", "fish")
 _ADVICE = {
     errno.ENOENT: "check the path, which begins in the current folder unless it begins with /",
     errno.EACCES: "choose another place, or change its permissions",
@@ -90,8 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if debug:
-            raise
-        _give_up(error)
+            traceback.print_exception(error)
+        _give_up(error, getattr(verb, "verb", verb))
 
 
 def parsed(words: Sequence[str]) -> Verb:
@@ -99,10 +99,13 @@ def parsed(words: Sequence[str]) -> Verb:
     if not words or words[0] in ("-h", "--help"):
         print(general_help(VERBS), end="")
         sys.exit(DONE)
-    if words[0] in _COMPLETION:
+    if words[0] in (PRINT, WRITE):
         _check_completion(words)
-        verb: Verb = tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=_SETTINGS)
-        return verb
+        complete(
+            words,
+            lambda: tyro.extras.subcommand_cli_from_dict({**VERBS}, prog="batchcut", args=words, config=_SETTINGS),
+        )
+        sys.exit(DONE)
     if words[0] not in VERBS:
         raise _no_verb("batchcut", words[0], VERBS)
     return _read(f"batchcut {words[0]}", VERBS[words[0]], words[1:])
@@ -130,10 +133,10 @@ def _no_verb(name: str, got: str | None, verbs: Mapping[str, object]) -> UsageEr
 
 
 def _check_completion(words: Sequence[str]) -> None:
-    shown = f"{words[0]} must be followed by one of {', '.join(_SHELLS)}"
-    if len(words) < 2 or words[1] not in _SHELLS:
+    shown = f"{words[0]} must be followed by one of {', '.join(SHELLS)}"
+    if len(words) < 2 or words[1] not in SHELLS:
         raise UsageError(f"{shown}; got {repr(words[1]) if len(words) > 1 else 'nothing'}")
-    if words[0] == _COMPLETION[1] and len(words) < 3:
+    if words[0] == WRITE and len(words) < 3:
         raise UsageError(f"{words[0]} {words[1]} must be followed by the file to write")
 
 
@@ -142,13 +145,14 @@ def _warning(message: Warning | str, *_: object, **__: object) -> str:
     return f"batchcut: warning: {message}\n"
 
 
-def _give_up(error: Exception) -> NoReturn:
+def _give_up(error: Exception, verb: Verb | None) -> NoReturn:
     """Says in a line or two what went wrong and what to do next, and exits."""
     if isinstance(error, ModuleNotFoundError):
         print(f'batchcut: {error}; pip install "batchcut[train,report]" brings what the verbs need', file=sys.stderr)
         sys.exit(WRONG_USE)
     if isinstance(error, ArithmeticError | ImportError | OSError | TypeError | ValueError):
-        print(f"batchcut: {_system_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
+        reason = _system_error(error) if isinstance(error, OSError) else str(error)
+        print(f"batchcut: {reason if verb is None else as_options(type(verb), reason)}", file=sys.stderr)
         sys.exit(FAILED if _came_up(error) else WRONG_USE)
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"batchcut: this should not happen: {reason}\nThe same with --debug shows where.", file=sys.stderr)
@@ -156,8 +160,10 @@ def _give_up(error: Exception) -> NoReturn:
 
 
 def _came_up(error: Exception) -> bool:
-    """Whether the work failed although it was asked for rightly: it diverged, or a disk was full or broke."""
-    return isinstance(error, ArithmeticError) or getattr(error, "errno", None) in _NO_FAULT_OF_THE_USER
+    """Whether the work failed although it was asked for rightly: it diverged, was killed, or a disk was full."""
+    return (
+        isinstance(error, ArithmeticError | ChildProcessError) or getattr(error, "errno", None) in _NO_FAULT_OF_THE_USER
+    )
 
 
 def _system_error(error: OSError) -> str:

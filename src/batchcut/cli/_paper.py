@@ -15,7 +15,7 @@ from batchcut._errors import invalid
 from ._console import console, counting_progress
 from ._exit import DONE
 from ._help import summary_of
-from ._options import OptionalPath
+from ._options import OptionalPath, Out
 
 if TYPE_CHECKING:
     from batchcut.paper import Item, Outcome
@@ -78,13 +78,15 @@ class Run:
         ("batchcut paper run all --cifar DATA/cifar-100-python", "with images for the items that train"),
     )
 
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ... | all")] = ()
+    names: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ... | all", help_behavior_hint="(required)")
+    ] = ()
     """Labels, as `batchcut paper list` names them, or "all"."""
 
     quick: bool = False
     """Fewer seeds and steps: all items within five minutes on two cores."""
 
-    out: Path = Path("paper-results")
+    out: Out = Path("paper-results")
     """Folder for the results; made if it is not there."""
 
     force: bool = False

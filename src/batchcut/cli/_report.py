@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import tyro
 
 from ._exit import DONE
-from ._options import OptionalPath
+from ._options import OptionalPath, Out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,12 @@ class Report:
         ("batchcut report runs --texts train.txt", "with a line of text for each training sample"),
     )
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="(required)")
+    ] = ()
     """Folders of runs, or folders that hold such."""
 
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = Path("report.html")
+    out: Out = Path("report.html")
     """The page to write."""
 
     title: str = "batchcut report"

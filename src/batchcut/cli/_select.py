@@ -13,7 +13,8 @@ from batchcut._errors import check_integer, invalid
 
 from ._console import console, share_progress
 from ._exit import DONE
-from ._options import OptionalInteger, OptionalPath
+from ._options import OptionalInteger, OptionalOutput, OptionalPath
+from ._target import check_target
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
@@ -41,17 +42,17 @@ class Select:
         ("batchcut select pairs.npz --batch-size 64 --json", "what would come out, for scripts"),
     )
 
-    u: Annotated[Path, tyro.conf.Positional]
+    u: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="U")]
     """Embeddings of one side, .npy; or one .npz, .safetensors or .parquet file, or folder, with both: `u` and `v`,
     `train_u` and `train_v`, or just two arrays."""
 
-    v: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[V]")] = None
-    """Embeddings of the other side, .npy; row i of u and v belong together."""
+    v: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[V]", help_behavior_hint="")] = None
+    """Embeddings of the other side, .npy; row i of both belong together."""
 
     batch_size: int
     """How many samples share a batch."""
 
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = None
+    out: OptionalOutput = None
     """Where the plan is written; nowhere if left out."""
 
     method: Literal["cut", "spectral", "ordered", "shuffle"] = "cut"
@@ -63,7 +64,7 @@ class Select:
     pool: OptionalInteger = None
     """cut, spectral: how many random batches are chosen anew at a time; the whole set if left out."""
 
-    margin: Annotated[float | Literal["none"] | None, tyro.conf.arg(metavar="FLOAT|none")] = None
+    margin: Annotated[float | Literal["none"] | None, tyro.conf.arg(metavar="FLOAT|none", help_behavior_hint="")] = None
     """cut, spectral, shuffle: pairs that come within it of being each other's positives count no weight. 0.05 for cut
     and none for the others if left out."""
 
@@ -102,13 +103,13 @@ class Select:
         from batchcut.evaluation import health
         from batchcut.selection import Shuffle
 
-        if self.output is not None:
-            _check_target(self.output)
+        if self.out is not None:
+            check_target(self.out)
         check_integer("--batch-size", self.batch_size, at_least=2)
         selector = self._selector()
         u, v = read_sides(self.u, self.v)
         if u.shape != v.shape:
-            raise invalid("v", f"have the shape of u, {u.shape}", v.shape)
+            raise invalid("V", f"have the shape of U, {u.shape}", v.shape)
         settings: dict[str, Any] = {
             "batch_size": self.batch_size,
             "seed": self.seed,
@@ -121,8 +122,8 @@ class Select:
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
         state = health(u, v)
-        if self.output is not None:
-            plan.save(self.output)
+        if self.out is not None:
+            plan.save(self.out)
         if not self.quiet:
             self._print(plan, shuffled, state)
         return DONE
@@ -138,7 +139,7 @@ class Select:
             if name not in known:
                 raise invalid(f"--{name}", f"be left alone with --method {self.method}", value)
         if self.method == "ordered" and self.k is None:
-            raise invalid("--k", "be given with --method ordered", None)
+            raise ValueError("--k must be given with --method ordered")
         if self.margin == "none":
             asked["margin"] = None
         if "pool" in asked:
@@ -160,7 +161,7 @@ class Select:
         table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")
         output = console()
         output.print(table)
-        kept = f"; written to {self.output}" if self.output is not None else "; not written: name a file with -o"
+        kept = f"; written to {self.out}" if self.out is not None else "; not written: name a file with -o"
         output.print(f"mean loss {_gain(plan, shuffled):.2f} times that of shuffled batches{kept}", soft_wrap=True)
         for warning in state.warnings:
             print(f"batchcut: warning: {warning}", file=sys.stderr)
@@ -184,7 +185,7 @@ class Select:
             "directions": state.directions,
             "copies": state.copies,
             "warnings": list(state.warnings),
-            "output": None if self.output is None else str(self.output),
+            "output": None if self.out is None else str(self.out),
         }
 
 
@@ -195,11 +196,11 @@ def read_sides(first: Path, second: Path | None) -> tuple[Any, Any]:
     if second is not None:
         for side in (first, second):
             if side.suffix != ".npy":
-                raise invalid("u and v", "both be .npy files, or one file with both arrays", side)
+                raise invalid("U and V", "both be .npy files, or one file with both arrays", side)
         arrays = open_arrays(f"{first},{second}")
         return arrays["u"], arrays["v"]
     if first.suffix == ".npy":
-        raise invalid("v", "be given where u is a .npy file", None)
+        raise ValueError("V must be given where U is a .npy file")
     arrays = open_arrays(str(first))
     for names in _NAMES:
         if all(name in arrays for name in names):
@@ -220,13 +221,6 @@ def read_groups(path: Path) -> Any:
         return path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise invalid("--groups", "be a .npy file or a text with one group a line", path) from error
-
-
-def _check_target(path: Path) -> None:
-    if path.is_dir():
-        raise invalid("--output", "be a file", path)
-    if not path.absolute().parent.is_dir():
-        raise invalid("--output", "lie in a folder that is there", path)
 
 
 def _gain(plan: "BatchPlan", shuffled: "BatchPlan") -> float:

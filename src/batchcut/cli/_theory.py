@@ -30,7 +30,7 @@ class Theory:
         ("batchcut theory --json", "for scripts"),
     )
 
-    label: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[LABEL]")] = None
+    label: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[LABEL]", help_behavior_hint="")] = None
     """LaTeX label of one claim, to see it in detail; all claims if left out."""
 
     json: bool = False

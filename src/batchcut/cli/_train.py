@@ -38,7 +38,9 @@ class Train:
         ("batchcut train --resume RUN", "goes on with a run that was stopped"),
     )
 
-    settings: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]")] = ()
+    settings: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")
+    ] = ()
     """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
 
     recipe: OptionalText = None
@@ -48,7 +50,10 @@ class Train:
     config: OptionalPath = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
 
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run", aliases=["-o"], metavar="PATH")] = None
+    run_folder: Annotated[
+        Path | None,
+        tyro.conf.arg(name="out", aliases=["-o", "--run"], metavar="PATH", help_behavior_hint=""),
+    ] = None
     """The folder of the run; runs/DATA-METHOD-SEED if left out."""
 
     resume: OptionalPath = None

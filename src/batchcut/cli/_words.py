@@ -52,6 +52,14 @@ def in_order(command: str, kind: Any, words: Sequence[str]) -> list[str]:
     return [*rest, *options]
 
 
+def as_options(kind: Any, message: str) -> str:
+    """The message of an error; an argument that it begins with is called what the command line calls it."""
+    name, must, rest = message.partition(" must ")
+    shown = {field.name: words.shown for field, words in zip(fields(kind), _fields_of(kind), strict=True)}
+    word = shown.get(name, "")
+    return f"{word}{must}{rest}" if must and (word.startswith("--") or word.isidentifier()) else message
+
+
 def _taken_apart(known: Sequence[_Field], words: Sequence[str]) -> tuple[list[str], list[str], set[str]]:
     """Options with their values, the other words, and which options there are."""
     by_name = {name: field for field in known for name in field.names}

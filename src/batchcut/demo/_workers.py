@@ -21,6 +21,7 @@ Observer = Callable[[Event], None]
 
 _PATIENCE = 0.2
 _BETWEEN_NEWS = 0.1
+_FAILURES = (ArithmeticError, OSError, ValueError, TypeError, ImportError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +80,13 @@ def _follow(jobs: Sequence[Job], processes: Sequence[SpawnProcess], news: "Queue
         try:
             event = news.get(timeout=_PATIENCE)
         except queue.Empty:
-            ended = [process.exitcode for process in processes if process.exitcode]
-            if ended:
-                raise OSError(f"a process of the demo ended with {ended[0]}; start it again to go on") from None
+            for code in (process.exitcode for process in processes):
+                if code:
+                    raise ChildProcessError(f"{_ending(code)}; the same command goes on where it was") from None
             continue
         job = jobs[event["job"]]
         if event["event"] == "failed":
-            raise ValueError(f"{job.run}: {event['reason']}")
+            raise _error(job.run, event)
         if job.method not in begun:
             begun.add(job.method)
             same = sum(other.method == job.method for other in jobs)
@@ -97,6 +98,27 @@ def _follow(jobs: Sequence[Job], processes: Sequence[SpawnProcess], news: "Queue
             left -= 1
             facts = {"seed": job.seed, "top1": event["top1"], "number": len(jobs) - left, "count": len(jobs)}
             observe({"event": "done", "method": job.method} | facts)
+
+
+def _ending(code: int) -> str:
+    if code > 0:
+        return f"a process of the demo ended with exit code {code}"
+    return f"a process of the demo was ended by {signal.Signals(-code).name}, as where memory runs out"
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    """What an error says, in plain values, which go to another process whatever the error holds."""
+    kind = [isinstance(error, kind) for kind in _FAILURES].index(True)
+    if isinstance(error, OSError) and error.errno is not None:
+        return {"kind": kind, "number": error.errno, "reason": error.strerror, "path": error.filename}
+    return {"kind": kind, "number": None, "reason": str(error)}
+
+
+def _error(run: Path, event: Event) -> Exception:
+    """The error of a run, of the kind that it was."""
+    if event["number"] is not None:
+        return OSError(event["number"], event["reason"], event["path"] or str(run))
+    return _FAILURES[event["kind"]](f"{run}: {event['reason']}")
 
 
 def _work(jobs: Sequence[Job], tasks: "SimpleQueue[int | None]", news: "Queue[Event]") -> None:
@@ -114,8 +136,8 @@ def _work(jobs: Sequence[Job], tasks: "SimpleQueue[int | None]", news: "Queue[Ev
 
         try:
             result = _taken_to_its_end(job, observe)
-        except (ArithmeticError, OSError, ValueError, TypeError, ImportError) as error:
-            news.put({"event": "failed", "job": number, "reason": str(error)})
+        except _FAILURES as error:
+            news.put({"event": "failed", "job": number} | _told(error))
             return
         facts = {"step": result.steps, "steps": result.steps, "top1": result.scores["top1"]}
         news.put({"event": "done", "job": number} | facts)

@@ -31,7 +31,7 @@ def command(name: str, *, corrupted: bool = False) -> str:
     if corrupted:
         published = "tiny-imagenet-c" if "tiny" in name else "cifar100-c"
         return f"batchcut evaluate runs/{name} --corrupted {published} --device cuda --download"
-    return f"batchcut train --recipe {name} --run runs/{name} data.download=true"
+    return f"batchcut train --recipe {name} --out runs/{name} data.download=true"
 
 
 def full_scale_commands(*, corrupted: bool) -> Table:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from batchcut._errors import invalid
+from batchcut._errors import invalid, unknown_name
 from batchcut.theory._threads import one_thread
 
 from ._item import Data, Item, Settings, Verdict
@@ -18,6 +18,8 @@ RUNS = "runs"
 
 Report = Callable[[Item, float], None]
 """Called with the item that is worked on and the share of it that is done."""
+
+_LISTED = "`batchcut paper list`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,11 @@ def choose(names: Sequence[str]) -> list[Item]:
     from ._items import ITEMS
 
     if not names:
-        raise invalid("names", f"be 'all' or some of {', '.join(item.label for item in ITEMS)}", "none")
-    known = {item.label for item in ITEMS}
+        raise invalid("names", f"be 'all' or some of the {len(ITEMS)} labels that {_LISTED} shows", "none")
+    known = ["all", *(item.label for item in ITEMS)]
     for name in names:
-        if name != "all" and name not in known:
-            raise invalid("name", f"be 'all' or one of {', '.join(item.label for item in ITEMS)}", repr(name))
+        if name not in known:
+            raise unknown_name("name", name, known, listed=_LISTED)
     return [item for item in ITEMS if "all" in names or item.label in names]
 
 

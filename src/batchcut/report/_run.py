@@ -28,7 +28,7 @@ class Run:
         config_text: the same as it was written.
         starts: what each start of it ran on; the first has the command.
         metrics: the lines of metrics.jsonl.
-        timings: the lines of timings.jsonl, one an epoch.
+        timings: the lines of timings.jsonl, one or more an epoch.
         result: what result.json says; None where the run is not finished.
     """
 
@@ -69,6 +69,11 @@ class Run:
             return "unknown"
         program = Path(words[0]).name
         return shlex.join((["python", "-m", "batchcut"] if program == "__main__.py" else [program]) + words[1:])
+
+    @property
+    def again(self) -> str:
+        """The command that does the same again, from the folder in which the report is made."""
+        return shlex.join(["batchcut", "train", "--config", str(self.path / "config.toml")])
 
     def events(self, kind: str) -> list[Event]:
         """The metrics of one kind: "step", "evaluation", "plan" or "losses"."""
@@ -111,7 +116,7 @@ def find_runs(places: Iterable[str | Path]) -> list[Path]:
             continue
         inside = sorted(path.parent for path in place.glob("*/config.toml")) if place.is_dir() else []
         if not inside:
-            what = "has no config.toml" if place.is_dir() else "is not there"
+            what = "has no config.toml" if place.is_dir() else "is a file" if place.exists() else "is not there"
             raise ValueError(f"RUN must be the folder of a run, or a folder of such; {place} {what}")
         found |= dict.fromkeys(inside)
     return list(found)

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from batchcut._errors import invalid
+
 from ._run import Run
 
 _LONGEST = 160
@@ -48,9 +50,11 @@ def samples_of(run: Run, texts: list[str] | None) -> Samples:
     except (OSError, ValueError, ImportError) as error:
         note = f"The samples could not be read, so only their numbers are shown: {error}"
         return Samples(texts=texts, note="" if texts else note)
+    count = len(part) if most == "none" else min(len(part), int(most))
+    if texts is not None and len(texts) != count:
+        raise invalid("--texts", f"hold a line for each of the {count:,} training samples", f"{len(texts):,} lines")
     if not isinstance(part, Images):
         note = "These samples are features without pictures; --texts FILE, with a line for each, shows what they are."
         return Samples(texts=texts, note="" if texts else note)
-    count = None if most == "none" else int(most)
     labels = None if part.labels is None else part.labels[:count]
     return Samples(pixels=part.pixels[:count], labels=labels, texts=texts)

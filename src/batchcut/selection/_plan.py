@@ -172,7 +172,8 @@ class BatchPlan:
             AttributeError,
             zipfile.BadZipFile,
         ) as error:
-            raise ValueError(f"path must be a plan saved by BatchPlan.save; got {os.fspath(path)} ({error})") from error
+            reason = "damaged, or no .npz file" if "pickle" in str(error) else error
+            raise invalid("path", "be a plan saved by BatchPlan.save", f"{os.fspath(path)} ({reason})") from error
 
 
 def _compared(name: str) -> bool:

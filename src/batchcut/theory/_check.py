@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from batchcut._errors import invalid
+from batchcut._errors import unknown_name
 
 from ._threads import one_thread
 
@@ -76,7 +76,7 @@ def labels() -> list[str]:
 def checks(label: str | None = None) -> list[CheckFunction]:
     """The checks of a label, or all of them."""
     if label is not None and label not in _CHECKS.values():
-        raise invalid("label", "be one of " + ", ".join(labels()), repr(label))
+        raise unknown_name("label", label, labels(), listed="`batchcut theory` (about a minute)")
     return [function for function, its_label in _CHECKS.items() if label in (None, its_label)]
 
 

@@ -28,6 +28,7 @@ class Diary:
         self._leads = leads
         self._lines: dict[str, Lines] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._begun: dict[str, float] = {}
 
     def open(self, folder: Path, lengths: Mapping[str, int] | None = None) -> None:
         """Opens the files, cut back to where they were at a checkpoint; None: to nothing."""
@@ -61,12 +62,16 @@ class Diary:
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
         """Counts the seconds within as those of a part of the epoch."""
-        started = time.perf_counter()
+        self._begun[part] = time.perf_counter()
         yield
-        self._seconds[part] += time.perf_counter() - started
+        self._seconds[part] += time.perf_counter() - self._begun.pop(part)
 
     def tell_seconds(self, *, epoch: int, step: int) -> None:
-        """Writes where the seconds of an epoch went; what is in no part is training."""
+        """Writes where the seconds since the last such line went; what is in no part is training."""
+        now = time.perf_counter()
+        for part, begun in self._begun.items():
+            self._seconds[part] += now - begun
+            self._begun[part] = now
         parts = {name: round(self._seconds[name], 6) for name in _PARTS}
         training = self._seconds["total"] - sum(parts.values())
         if self._leads:

@@ -2,7 +2,7 @@
 
 from importlib import resources
 
-from batchcut._errors import invalid
+from batchcut._errors import unknown_name
 
 from ._toml import Tree, parse_toml
 
@@ -18,6 +18,6 @@ def recipe_names() -> list[str]:
 def recipe(name: str) -> Tree:
     """The settings of a recipe, as TOML holds them; what it leaves out has its default."""
     if name not in recipe_names():
-        raise invalid("recipe", f"be one of {', '.join(recipe_names())}", repr(name))
+        raise unknown_name("recipe", name, recipe_names(), listed="`batchcut train --recipe list`")
     text = resources.files(__package__).joinpath("recipes", name + _SUFFIX).read_text(encoding="utf-8")
     return parse_toml(text, source=f"recipe {name}")

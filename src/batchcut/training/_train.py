@@ -15,7 +15,7 @@ from batchcut._errors import invalid
 from batchcut._files import write_bytes, write_json
 from batchcut.data import Split, load
 
-from ._checkpoint import checkpoint_steps, last_good_checkpoint, remove_checkpoint
+from ._checkpoint import Checkpoint, checkpoint_steps, last_good_checkpoint, remove_checkpoint
 from ._config import Config, MachineSettings
 from ._diary import Observer
 from ._folder import RunFolder
@@ -35,7 +35,8 @@ class Result:
         run: its folder.
         steps: how many were taken.
         scores: of the last evaluation.
-        seconds: where the time went, over all starts: planning, training, evaluation, checkpoint.
+        seconds: where the time went, over all starts but for steps that a stop undid: planning, training, evaluation,
+            checkpoint.
     """
 
     run: Path
@@ -56,7 +57,10 @@ def train(config: Config, run: str | Path, *, observe: Observer | None = None) -
 
 
 def resume(run: str | Path, *, observe: Observer | None = None) -> Result:
-    """Goes on with a run from its last good checkpoint; weights, plans and metrics end as if it had never stopped."""
+    """Goes on with a run from its last good checkpoint; weights, plans and metrics end as if it had never stopped.
+
+    A run that is finished is left as it is.
+    """
     return _run(None, RunFolder(Path(run)), observe or _ignore)
 
 
@@ -71,9 +75,15 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
     with ExitStack() as stack:
         if leads:
             stack.callback((folder.open() if config is None else folder.create(settings)).release)
+        checkpoint = last_good_checkpoint(folder.checkpoints) if checkpoint_steps(folder.checkpoints) else None
+        if checkpoint is not None:
+            restore(trainer, checkpoint)
+            if (result := _finished(trainer)) is not None:
+                return result
+        if leads:
             folder.add_environment(world=fabric.world_size, device=str(fabric.device))
         stack.callback(trainer.diary.close)
-        _go_back(trainer)
+        _go_back(trainer, checkpoint)
         trainer.run()
         return _finish(trainer)
 
@@ -86,12 +96,10 @@ def _load(data: DataSettings, observe: Observer) -> Split:
     return load(data.name, root=root, download=data.download, progress=tell)
 
 
-def _go_back(trainer: Trainer) -> None:
-    """Puts the trainer and what is in the folder where the last good checkpoint says; at the start if there is none."""
+def _go_back(trainer: Trainer, checkpoint: Checkpoint | None) -> None:
+    """Puts what is in the folder where a checkpoint says; at the start if there is none."""
     folder, lengths, plans = trainer.folder, None, []
-    if checkpoint_steps(folder.checkpoints):
-        checkpoint = last_good_checkpoint(folder.checkpoints)
-        restore(trainer, checkpoint)
+    if checkpoint is not None:
         lengths, plans = checkpoint.facts["lengths"], checkpoint.facts["plans"]
     trainer.fabric.barrier()
     trainer.diary.open(folder.path, lengths)
@@ -99,6 +107,16 @@ def _go_back(trainer: Trainer) -> None:
         folder.drop_plans(but=plans)
         for later in (step for step in checkpoint_steps(folder.checkpoints) if step > trainer.step):
             remove_checkpoint(folder.checkpoints, later)
+
+
+def _finished(trainer: Trainer) -> Result | None:
+    """What came out of a run that is at its end with all that belongs to it; None if it is not."""
+    run = trainer.folder.path
+    there = all((run / name).is_file() for name in ("result.json", "model.safetensors"))
+    if trainer.epoch < trainer.config.epochs or not there:
+        return None
+    summary = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    return Result(run=run, steps=trainer.step, scores=trainer.scores, seconds=summary["seconds"])
 
 
 def _finish(trainer: Trainer) -> Result:

@@ -44,13 +44,11 @@ def trained_model(run: str | Path, split: Split, *, step: int | None = None, dev
     weights = {key.removeprefix("model."): x for key, x in checkpoint.tensors.items() if key.startswith("model.")}
     try:
         towers.load_state_dict(weights)
-        towers.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+    except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise ValueError(
-            f"the checkpoint of {run} must fit its config.toml and device {device}; got {reason}"
-        ) from error
-    return TrainedModel(towers=towers.eval(), config=config, step=checkpoint.step, device=torch.device(device))
+        raise ValueError(f"the checkpoint of {run} must fit its config.toml; got {reason}") from error
+    place = _device(device)
+    return TrainedModel(towers=towers.eval().to(place), config=config, step=checkpoint.step, device=place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +93,19 @@ class TrainedModel:
                 images = F.interpolate(images, (side, side), mode="bilinear", align_corners=False, antialias=True)
             parts.append(self.towers.left.encoder(normalised(images)).float().cpu())
         return torch.cat(parts)
+
+
+def _device(name: str) -> torch.device:
+    """The device of that name, tried."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise invalid("device", "be cpu, cuda, cuda:1, mps or the like", repr(name)) from error
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch asserts that it was built for it
+        raise invalid("device", "be one that is here and that torch is built for", repr(name)) from error
+    return device
 
 
 def _checkpoint(folder: Path, step: int | None) -> Checkpoint:

@@ -85,7 +85,7 @@ class Trainer:
         while self.epoch < self.config.epochs:
             with self.diary.timed("total"):
                 self._train_epoch()
-            self.diary.tell_seconds(epoch=self.epoch - 1, step=self.step)
+            self._tell_seconds()
         self._keep_embeddings("final")
 
     def _train_epoch(self) -> None:
@@ -153,6 +153,9 @@ class Trainer:
         losses = [float(f"{loss:.5g}") for loss in torch.stack(self.batch_losses).tolist()]
         self.batch_losses.clear()
         self.diary.write({"event": "losses", "epoch": self.epoch, "step": self.step, "losses": losses})
+
+    def _tell_seconds(self) -> None:
+        self.diary.tell_seconds(epoch=self.epoch if self.position else self.epoch - 1, step=self.step)
 
     def _pause(self, *, epoch_ends: bool) -> None:
         """Scores the model and saves a checkpoint, where it is time to."""
@@ -230,6 +233,7 @@ class Trainer:
         self._check_weights()
         if self.fabric.world_size > 1 and self.batches.records:
             self.batches.bank.join()
+        self._tell_seconds()  # those of the checkpoint itself are in the next line
         if self.leads:
             checkpoint = snapshot(self, self.diary.lengths())
             save_checkpoint(self.folder.checkpoints, checkpoint, keep=self.config.keeping.checkpoints)

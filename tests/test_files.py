@@ -1,0 +1,15 @@
+"""Files that are there whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from batchcut._files import write_bytes
+
+
+def test_an_error_names_the_path_of_the_caller_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "no" / "where"):
+        with pytest.raises(OSError, match=rf": '{path}'$"):
+            write_bytes(path, b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
