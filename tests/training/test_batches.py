@@ -1,6 +1,7 @@
 """By which embeddings a run plans."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def test_images_are_planned_by_the_mean_of_their_views_and_pairs_as_they_are(vie
     epoch = batches.of_epoch(1, lambda _: None)
     if views and asked:
         u = v = mean_of_views(u, v)
-    how = {"batch_size": config.batch_size, "seed": config.seed, "epoch": 1}
+    how: dict[str, Any] = {"batch_size": config.batch_size, "seed": config.seed, "epoch": 1}
     assert epoch.plan is not None
     assert epoch.plan.mean_loss == pytest.approx(Cut(margin=None)(u, v, **how).mean_loss, rel=1e-5)
     assert epoch.shuffled_loss == pytest.approx(Shuffle()(u, v, **how).mean_loss, rel=1e-5)
