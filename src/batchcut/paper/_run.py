@@ -49,9 +49,9 @@ def choose(names: Sequence[str]) -> list[Item]:
 
     if not names:
         raise invalid("names", f"be 'all' or some of the {len(ITEMS)} labels that {_LISTED} shows", "none")
-    known = ["all", *(item.label for item in ITEMS)]
+    known = [item.label for item in ITEMS]
     for name in names:
-        if name not in known:
+        if name != "all" and name not in known:
             raise unknown_name("name", name, known, listed=_LISTED)
     return [item for item in ITEMS if "all" in names or item.label in names]
 
