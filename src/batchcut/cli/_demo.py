@@ -27,7 +27,8 @@ class Demo:
     table and, last, the path of a report to open in a browser. What was stopped goes on when it is started again.
 
     The task is small and was chosen by looking at how shuffled and cut batches fare on about seven variants of it: the
-    demo shows how things work and proves nothing about how much is gained. benchmarks/training.py is for that.
+    demo shows how things work and proves nothing about how much is gained; differences are within the spread of the
+    seeds. benchmarks/training.py is for the rest.
     """
 
     examples: ClassVar[tuple[tuple[str, str], ...]] = (
