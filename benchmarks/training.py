@@ -47,7 +47,7 @@ def main() -> None:
     asked = [
         (_config(options, data, objective, method, seed), _label(options, data), objective, method)
         for data, objective in _sets(options)
-        for seed in range(options.seeds)
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
         for method in options.methods
     ]
     rows = _stored(options.output)
@@ -88,7 +88,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=Path, help="file of pairs of features")
     parser.add_argument("--objectives", nargs="+", default=["simclr", "sogclr"], help="for images")
     parser.add_argument("--methods", nargs="+", default=USUAL, choices=[*METHODS, "all"])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0, help="rows of other seeds than 0 and up are kept apart")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side; the time added is not measured then")
     parser.add_argument("--epochs", type=int, help="instead of 10 for images and 6 for pairs")
     parser.add_argument("--train", type=int, help="use so many training samples")
@@ -110,10 +111,11 @@ def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _label(options: argparse.Namespace, data: str) -> str:
+    seeds = f", seeds from {options.first_seed}" if options.first_seed else ""
     if data == "pairs":
-        return data
+        return data + seeds
     width = "" if options.width is None else f", width {options.width}"
-    return data + width + (", as trained" if options.as_trained else "")
+    return data + width + (", as trained" if options.as_trained else "") + seeds
 
 
 def _config(options: argparse.Namespace, data: str, objective: str, method: str, seed: int) -> Config:
@@ -210,7 +212,7 @@ def _line(row: Row) -> str:
 
 
 def _table(summary: Sequence[Row]) -> str:
-    header = f"{'data':18}{'objective':11}{'method':28}{'top-1':>9}{'spread':>9}{'gain':>9}{'steps':>8}{'time':>9}"
+    header = f"{'data':22}{'objective':11}{'method':28}{'top-1':>9}{'spread':>9}{'gain':>9}{'steps':>8}{'time':>9}"
     lines = [header]
     for row in summary:
         numbers = (
@@ -218,7 +220,7 @@ def _table(summary: Sequence[Row]) -> str:
             f"{'-' if row['share_of_steps'] is None else format(row['share_of_steps'], '.2f'):>8}"
             f"{_percent(row['added_time']):>9}"
         )
-        lines.append(f"{row['data']:18}{row['objective']:11}{row['method']:28}{numbers}")
+        lines.append(f"{row['data']:22}{row['objective']:11}{row['method']:28}{numbers}")
     return "\n".join(lines)
 
 

@@ -52,25 +52,36 @@ class Pool(NamedTuple):
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def weigh_row(pool: Pool, offset: np.float32, i: int, b: int, out: Floats) -> np.float32:
     """Writes the weights of the sample at i with all of batch b into `out`, zero with itself; returns their sum."""
-    start, size, p, bar = b * len(out), pool.sizes[b], pool.positive[i], pool.bars[i]
-    u, v = pool.rows[i, 0], pool.rows[i, 1]
-    back, total = np.empty(size, np.float32), _F(0)
+    start, size = b * len(out), pool.sizes[b]
+    stop, rows, total = start + size, pool.rows, _F(0)
+    back = np.empty(size, np.float32)
     for t in range(size):
-        x, y = pool.rows[start + t, 0], pool.rows[start + t, 1]
         s, r = _F(0), _F(0)
-        for k in range(len(u)):
-            s += u[k] * y[k]
-            r += v[k] * x[k]
+        for k in range(rows.shape[2]):
+            s += rows[i, 0, k] * rows[start + t, 1, k]
+            r += rows[i, 1, k] * rows[start + t, 0, k]
         out[t], back[t] = s, r
-    for t in range(size):
-        s, r, q = out[t], back[t], pool.positive[start + t]
-        free = s + r < bar + pool.bars[start + t]
-        out[t] = _pair_weight(s, r, p - offset, q - offset) if free else _F(0)
-    if start <= i < start + size:
+    p, bar = pool.positive[i] - offset, pool.bars[i]
+    _weigh_scores(out[:size], back, p, bar, pool.positive[start:stop], pool.bars[start:stop], offset)
+    if start <= i < stop:
         out[i - start] = _F(0)
     for t in range(size):
         total += out[t]
     return total
+
+
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def _weigh_scores(
+    there: Floats, back: Floats, p: np.float32, bar: np.float32, positive: Floats, bars: Floats, offset: np.float32
+) -> None:
+    """Replaces the scores `there` of a sample with others by the weights; `back` holds theirs with the sample.
+
+    A function of its own, and every weight made before it is known to count: so the loop becomes vector code.
+    """
+    for t in range(len(there)):
+        s, r = there[t], back[t]
+        weight = _pair_weight(s, r, p, positive[t] - offset)
+        there[t] = weight if s + r < bar + bars[t] else _F(0)
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
