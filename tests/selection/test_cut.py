@@ -57,6 +57,31 @@ def test_the_whole_set_never_weighs_less_either(make_pairs: MakePairs, monkeypat
     assert bc.Cut(margin=None)(u, v, batch_size=8).total_weight > random.total_weight
 
 
+def test_a_set_is_kept_whose_weight_is_in_its_last_batches(
+    make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    u, v = make_pairs(512, clusters=20)
+    monkeypatch.setattr("batchcut.selection._cut._SMALL_SET", 4)
+    cut, random = bc.Cut(margin=None, temperature=1.0), bc.Shuffle(temperature=1.0)(u, v, batch_size=8)
+    plan = cut(u, v, batch_size=8)
+    rows = plan.batches[np.argsort(plan.weights)]
+    assert np.sort(plan.weights)[:48].sum() < random.total_weight < plan.total_weight
+    monkeypatch.setattr("batchcut.selection._cut.cut_whole", lambda *_: rows)
+    np.testing.assert_array_equal(cut(u, v, batch_size=8).batches, rows)
+
+
+def test_many_samples_are_searched_in_smaller_pools(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(6400, 16, clusters=100)
+    usual = bc.Cut()(u, v, batch_size=16)
+    for module in ("_cut", "_neighbours"):
+        monkeypatch.setattr(f"batchcut.selection.{module}.MANY", 6399)
+    plans = [bc.Cut(threads=threads)(u, v, batch_size=16) for threads in (1, 2)]
+    np.testing.assert_array_equal(plans[0].batches, plans[1].batches)
+    assert sorted(plans[0].batches.ravel()) == list(range(6400))
+    assert plans[0] != usual
+    assert plans[0].mean_loss > 0.95 * usual.mean_loss
+
+
 def test_pools_keep_their_samples(make_pairs: MakePairs) -> None:
     u, v = make_pairs(96, clusters=6)
     plan, random = (s(u, v, batch_size=8, seed=2) for s in (bc.Cut(margin=None, pool=4), bc.Shuffle()))

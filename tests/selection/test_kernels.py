@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import batchcut as bc
 from batchcut.selection._inputs import unit_pairs
-from batchcut.selection._neighbours import chain
+from batchcut.selection._neighbours import _centre_count, chain
 from batchcut.selection._refine import _layout, kinship, pool_weights
 from batchcut.selection._score import Weighting
 from batchcut.selection._swap import disturb, improve, sum_by_batch
@@ -152,3 +152,11 @@ def test_long_chains_are_made_of_short_ones(monkeypatch: pytest.MonkeyPatch) -> 
     unit = centres / np.linalg.norm(centres, axis=1, keepdims=True)
     steps = np.einsum("ij,ij->i", unit[path[1:]], unit[path[:-1]])
     assert steps.mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("count", "batch_size", "centres"),
+    [(10, 2, 1), (2400, 64, 100), (65_536, 64, 2048), (65_537, 64, 1024), (65_537, 256, 2730), (10**6, 8192, 4096)],
+)
+def test_as_many_cells_as_the_set_is_worth(count: int, batch_size: int, centres: int) -> None:
+    assert _centre_count(count, batch_size) == centres

@@ -11,7 +11,7 @@ from batchcut._errors import check_integer, check_positive
 from ._balance import follow_centres
 from ._epoch import Progress, deal, search_generator
 from ._inputs import Ints
-from ._neighbours import batch_order, similar_order
+from ._neighbours import MANY, batch_order, similar_order
 from ._parallel import ALONE, Workers, silent
 from ._pools import check_pool, pool_bounds
 from ._refine import refine
@@ -24,8 +24,10 @@ _USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no mo
 _LEAST_BATCHES = 4
 _SMALL_SET = 40  # batches that are searched as one pool, with kicks
 _FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search of larger sets
+_SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
 _STEPS, _STEPS_OF_A_QUICK_SEARCH = 4, 2
 _SWEEPS = 3
+_PARTS_WEIGHED = 8
 _ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
 
 
@@ -48,12 +50,21 @@ def cut(
         bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
         return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
     batches = cut_whole(request, weighting, rounds, crew)
-    found, random = (score(request.pairs, rows, weighting, crew).weights.sum() for rows in (batches, shuffled))
-    if found >= random:
+    if _outweighs(request, batches, shuffled, weighting, crew):
         return batches
     bounds = pool_bounds(request.batch_count, _batches_in_pool(request, _SMALL_SET), partial=True)
     quiet = replace(request, report=silent)  # all the work that was announced is done
     return cut_pools(quiet, shuffled, bounds, weighting, rounds, crew)
+
+
+def _outweighs(request: Request, batches: Ints, others: Ints, weighting: Weighting, crew: Workers) -> bool:
+    """Whether `batches` weigh at least as much as `others`: weights are never negative, so a part may show it."""
+    least, total = score(request.pairs, others, weighting, crew).weights.sum(), 0.0
+    for part in np.array_split(batches, _PARTS_WEIGHED):
+        total += score(request.pairs, part, weighting, crew).weights.sum()
+        if total >= least:
+            return True
+    return False
 
 
 def cut_pools(
@@ -80,7 +91,7 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     others are neighbours. A search of one round is to be quick, and makes fewer steps before that as well.
     """
     rng, quick = search_generator(request.seed, request.epoch), rounds == 1
-    order = similar_order(request.pairs, request.used, rng, crew, _part(request, 0.0, _ORDER_SHARE), quick=quick)
+    order = _order(request, rng, crew, quick=quick)
     batches = deal(order, request.batch_size)
     follow = partial(follow_centres, request.pairs, steps=_STEPS_OF_A_QUICK_SEARCH if quick else _STEPS)
     pools = np.array_split(batches, max(2, _pool_count(request, _FOLLOWED)))
@@ -99,11 +110,16 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
+def _order(request: Request, rng: np.random.Generator, crew: Workers, *, quick: bool) -> Ints:
+    told = _part(request, 0.0, _ORDER_SHARE)
+    return similar_order(request.pairs, request.used, request.batch_size, rng, crew, told, quick=quick)
+
+
 def _seek_pools(
     request: Request, batches: Ints, weighting: Weighting, sweeps: int, crew: Workers, told: Progress
 ) -> Ints:
     """`seek` in large pools: a pool to a thread or, where there is but one, several threads to the pool."""
-    count = _pool_count(request, _SOUGHT)
+    count = _pool_count(request, _SOUGHT if len(request.used) <= MANY else _SOUGHT_OF_MANY)
     pools = np.array_split(batches, count + count % 2 if count > 1 else 1)  # an even number serves two threads best
     inner = crew if len(pools) == 1 else crew.alone()
     task = partial(seek, request.pairs, codes=request.codes, weighting=weighting, sweeps=sweeps, crew=inner)

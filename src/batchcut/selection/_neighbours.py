@@ -12,8 +12,9 @@ from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
 
 _ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for the cache
+MANY = 65_536  # samples beyond which time counts more than the last per cent of weight
 _MOST_CENTRES = 2048
-_MOST_CENTRES_OF_MANY, _MANY = 1024, 65_536  # samples beyond which centres cost more than they bring
+_CENTRES_OF_MANY_PER_PLACE, _LEAST_CENTRES_OF_MANY, _MOST_CENTRES_OF_MANY = 16, 1024, 4096
 _SAMPLES_PER_CENTRE = 24
 _LLOYD_STEPS = (8, 16, 16)  # samples per centre in each; the first is rough anyway
 _LLOYD_STEPS_OF_A_QUICK_SEARCH = (4, 16)
@@ -21,21 +22,40 @@ _LONGEST_CHAIN = 4096
 
 
 def similar_order(
-    pairs: Pairs, samples: Ints, rng: np.random.Generator, crew: Workers, report: Progress, *, quick: bool
+    pairs: Pairs,
+    samples: Ints,
+    batch_size: int,
+    rng: np.random.Generator,
+    crew: Workers,
+    report: Progress,
+    *,
+    quick: bool,
 ) -> Ints:
     """The samples in an order of k-means cells, each cell next to a similar one.
 
     Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part
     samples that belong together, since a sample is no nearer to a coarse centre than chance brings it to another.
     """
-    most = _MOST_CENTRES if len(samples) <= _MANY else _MOST_CENTRES_OF_MANY
-    count = max(1, min(most, len(samples) // _SAMPLES_PER_CENTRE))
+    count = _centre_count(len(samples), batch_size)
     steps = _LLOYD_STEPS_OF_A_QUICK_SEARCH if quick else _LLOYD_STEPS
     centres = _k_means(pairs, samples, count, steps, rng, crew)
     rank = np.empty(count, np.int64)
     rank[chain(centres)] = np.arange(count)
     cells = _nearest(pairs, samples, centres, crew, report)
     return samples[np.argsort(rank[cells], kind="stable")]
+
+
+def _centre_count(count: int, batch_size: int) -> int:
+    """How many cells N samples are put in. Large batches need more of them: what comes next repairs small ones only.
+
+    Steps in which batches follow their centres make good what coarse cells have spoilt, but a large batch holds
+    several kinds of samples, and its centre says little about any of them.
+    """
+    most = _MOST_CENTRES
+    if count > MANY:
+        fit = _CENTRES_OF_MANY_PER_PLACE * batch_size
+        most = min(max(fit, _LEAST_CENTRES_OF_MANY), _MOST_CENTRES_OF_MANY)
+    return max(1, min(most, count // _SAMPLES_PER_CENTRE))
 
 
 def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:
