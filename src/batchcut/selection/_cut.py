@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from batchcut._errors import check_integer, check_positive
+from batchcut._errors import check_flag, check_integer, check_positive
 
 from ._balance import follow_centres
 from ._epoch import Progress, deal, search_generator
@@ -15,7 +15,7 @@ from ._neighbours import batch_order, similar_order
 from ._parallel import ALONE, Workers, silent
 from ._pools import check_pool, pool_bounds
 from ._refine import refine
-from ._request import Request, check_flag
+from ._request import Request
 from ._score import Weighting, check_margin, score
 from ._seek import seek
 from ._selector import PlanningSelector

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchcut._errors import check_integer, check_positive, invalid
+from batchcut._errors import check_flag, check_integer, check_positive, invalid
 
 from ._draw import all_batches, draw_batches
 from ._epoch import order_generator
 from ._inputs import Doubles, Ints
 from ._parallel import Workers
-from ._request import Request, check_flag
+from ._request import Request
 from ._score import Weighting, score
 from ._selector import PlanningSelector
 

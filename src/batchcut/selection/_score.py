@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ def check_margin(margin: object) -> float | None:
     """Returns the margin, if it is None or a finite number."""
     if margin is None:
         return None
-    if isinstance(margin, bool) or not isinstance(margin, (int, float)):
+    if isinstance(margin, bool) or not isinstance(margin, Real):
         raise wrong_type("margin", "be None or a number", margin)
     if not math.isfinite(margin):
         raise invalid("margin", "be finite", margin)

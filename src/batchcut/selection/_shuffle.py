@@ -5,13 +5,13 @@ from typing import Literal
 
 import numpy as np
 
-from batchcut._errors import check_choice, check_integer, check_positive, invalid
+from batchcut._errors import check_choice, check_flag, check_integer, check_positive, invalid
 
 from ._draw import draw_batches
 from ._epoch import order_generator
 from ._inputs import Ints
 from ._parallel import Workers
-from ._request import Request, check_flag
+from ._request import Request
 from ._score import Weighting, check_margin
 from ._selector import PlanningSelector
 from ._similar import part_similar

@@ -6,14 +6,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_choice, check_positive
+from batchcut._errors import check_choice, check_flag, check_positive
 
 from ._epoch import search_generator
 from ._inputs import Doubles, Ints, Pairs
 from ._interrupt import interruptible
 from ._parallel import Workers
 from ._pools import check_pool, pool_bounds
-from ._request import Request, check_flag
+from ._request import Request
 from ._score import Weighting, check_margin
 from ._selector import PlanningSelector
 from ._weights import graph
