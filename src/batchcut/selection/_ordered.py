@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchcut._errors import check_flag, check_integer, check_positive, invalid
+from batchcut._errors import check_flag, check_integer, invalid
 
 from ._draw import all_batches, draw_batches
 from ._epoch import order_generator
 from ._inputs import Doubles, Ints
 from ._parallel import Workers
 from ._request import Request
-from ._score import Weighting, score
+from ._score import Weighting, check_temperature, score
 from ._selector import PlanningSelector
 
 _SCORED_AT_ONCE = 65_536
@@ -69,7 +69,7 @@ class Ordered(PlanningSelector):
             check_integer("steps", self.steps, at_least=1)
             if not self.replacement:
                 raise invalid("steps", "be left alone unless replacement=True", self.steps)
-        check_positive("temperature", self.temperature)
+        check_temperature(self.temperature)
 
     @property
     def repeats(self) -> bool:

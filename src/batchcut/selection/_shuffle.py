@@ -5,14 +5,14 @@ from typing import Literal
 
 import numpy as np
 
-from batchcut._errors import check_choice, check_flag, check_integer, check_positive, invalid
+from batchcut._errors import check_choice, check_flag, check_integer, invalid
 
 from ._draw import draw_batches
 from ._epoch import order_generator
 from ._inputs import Ints
 from ._parallel import Workers
 from ._request import Request
-from ._score import Weighting, check_margin
+from ._score import Weighting, check_margin, check_temperature
 from ._selector import PlanningSelector
 from ._similar import part_similar
 
@@ -57,7 +57,7 @@ class Shuffle(PlanningSelector):
                 'be left alone unless replacement="with"',
                 f"replacement={self.replacement!r}",
             )
-        check_positive("temperature", self.temperature)
+        check_temperature(self.temperature)
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
 
