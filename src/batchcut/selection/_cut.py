@@ -136,7 +136,7 @@ class Cut(PlanningSelector):
 
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
-    never below that of `Shuffle` with the same seed and epoch. Memory above the embeddings is about
+    never below that of `Shuffle()` with the same seed and epoch. Memory above the embeddings is about
     100 MB per thread for batches of 64 in 128 dimensions, and time grows in proportion to N.
 
     Attributes:

@@ -29,7 +29,8 @@ class Ordered(PlanningSelector):
     - Without replacement (`alg:osgd_wo_replacement`): the samples are randomly partitioned, and of each k batches in
       turn the q with the largest loss are kept. Batches beyond the last whole k are not used.
     - With replacement (`alg:osgd`): at each step, k different uniform subsets of B samples are drawn.
-    - `exact`: k = C(N, B); the plan holds the q largest of all batches there are. For small N.
+    - `exact`: k = C(N, B); the plan holds the q largest of all batches there are. For small N. Groups are counted,
+      not parted.
 
     Samples in no batch that was kept are the plan's left-overs.
 

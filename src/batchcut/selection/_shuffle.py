@@ -27,6 +27,7 @@ class Shuffle(PlanningSelector):
     - "with": independent uniform subsets of B samples, different from each other within each step of
       `per_step` batches (`alg:sgd_w_replacement`, where it is called k).
     - "fixed": one random partition, a function of the seed alone (`thm:ncb-is-necessary2` says why that is not enough).
+      Left-overs do not rotate: the same samples sit out every epoch.
 
     Attributes:
         replacement: "without", "with" or "fixed".
