@@ -4,6 +4,10 @@ import difflib
 import math
 from collections.abc import Collection
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def invalid(argument: str, rule: str, got: object) -> ValueError:
@@ -14,6 +18,11 @@ def invalid(argument: str, rule: str, got: object) -> ValueError:
 def wrong_type(argument: str, rule: str, got: object) -> TypeError:
     """The error for an argument of the wrong type."""
     return TypeError(f"{argument} must {rule}; got {type(got).__name__}")
+
+
+def wrong_dtype(argument: str, rule: str, got: "np.dtype[Any]") -> TypeError:
+    """The error for an array whose entries are of the wrong type."""
+    return TypeError(f"{argument} must {rule}; got {got.name}")
 
 
 def check_integer(argument: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
@@ -36,6 +45,12 @@ def check_positive(argument: str, value: object) -> float:
     if not (math.isfinite(number) and number > 0):
         raise invalid(argument, "be finite and above 0", value)
     return number
+
+
+def check_flag(argument: str, value: object) -> None:
+    """Refuses anything but True and False."""
+    if not isinstance(value, bool):
+        raise wrong_type(argument, "be True or False", value)
 
 
 def check_choice(argument: str, value: object, choices: Collection[str]) -> None:

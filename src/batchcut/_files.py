@@ -1,6 +1,7 @@
 """Files that are there whole or not at all."""
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import BinaryIO
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Writes a file under another name, makes sure that it is on the disk, and gives it its name."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "Not a file, and a file would take its place", str(path))
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with unfinished.open("wb") as file:

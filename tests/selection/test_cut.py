@@ -150,6 +150,14 @@ def test_margin_takes_the_weight_of_copies(make_pairs: MakePairs) -> None:
     assert guarded.margin_pairs < 28
 
 
+@pytest.mark.parametrize("selector", [bc.Cut, bc.Spectral, bc.Shuffle])
+def test_margins_beyond_all_similarities(make_pairs: MakePairs, selector: Any) -> None:
+    u, v = make_pairs(32)
+    for large, small in ((1e300, 3.0), (-1e300, -3.0)):
+        batches = [selector(margin=margin)(u, v, batch_size=8).batches.tolist() for margin in (large, small)]
+        assert batches[0] == batches[1]
+
+
 def test_progress_rises_to_one(make_pairs: MakePairs) -> None:
     u, v = make_pairs(6000, 8)
     told: list[float] = []
@@ -198,6 +206,43 @@ def test_library_calls_can_be_interrupted() -> None:
         interruptible(divmod, 1, 0)
 
 
+def interrupted_after(work: Callable[[], object], *, signalled: bool = False) -> float:
+    """The seconds that work goes on after Ctrl-C; unless `signalled`, one that wakes no sleeping call."""
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        if signalled:
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
+    threading.Timer(0.5, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    return time.perf_counter() - sent[0]
+
+
+def test_parting_of_similar_pairs_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(16)
+    monkeypatch.setattr("batchcut.selection._similar._part_similar", lambda *_: time.sleep(5))
+    assert interrupted_after(lambda: bc.Shuffle(margin=0.1)(u, v, batch_size=4)) < 3
+
+
+def test_parting_of_groups_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(16)
+    monkeypatch.setattr("batchcut.selection._groups._part", lambda *_: time.sleep(5))
+    assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=[0, 1] * 8)) < 3
+
+
+@pytest.mark.parametrize(("threads", "rounds"), [(1, 10**12), (2, 3_000)])  # kicks that do not fit in memory at once
+def test_many_rounds_can_be_interrupted(make_pairs: MakePairs, threads: int, rounds: int) -> None:
+    u, v = make_pairs(1280)
+    bc.Cut(threads=1)(u, v, batch_size=32)  # compiled
+    cut = bc.Cut(threads=threads, rounds=rounds)
+    assert interrupted_after(lambda: cut(u, v, batch_size=32), signalled=True) < 3
+
+
 @pytest.mark.parametrize(
     ("setting", "error", "text"),
     [
@@ -207,6 +252,8 @@ def test_library_calls_can_be_interrupted() -> None:
         ({"threads": 0}, ValueError, "threads must be at least 1; got 0"),
         ({"partial_pool": 1}, TypeError, "partial_pool must be True or False; got int"),
         ({"temperature": 0}, ValueError, "temperature must be finite and above 0; got 0"),
+        ({"temperature": 1e-30}, ValueError, "temperature must be between 1e-06 and 1e\\+06; got 1e-30"),
+        ({"temperature": 1e40}, ValueError, "temperature must be between 1e-06 and 1e\\+06; got 1e\\+40"),
         ({"margin": np.inf}, ValueError, "margin must be finite; got inf"),
     ],
 )

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,3 +40,9 @@ def test_streams_differ_by_seed_epoch_and_purpose() -> None:
     drawn = {int(stream.integers(2**60)) for stream in streams}
     assert len(drawn) == 4
     assert int(order_generator(1, 2).integers(2**60)) == int(order_generator(1, 2).integers(2**60))
+
+
+@pytest.mark.parametrize(("epoch", "like"), [(np.uint8(200), 200), (np.int32(2**31 - 1), 2**31 - 1), (22 * 10**30, 0)])
+def test_epochs_of_any_size_and_kind(epoch: int, like: int) -> None:
+    rests = [split_off_leftover(22, 8, leftover="rotate", seed=0, epoch=e)[1].tolist() for e in (epoch, like)]
+    assert rests[0] == rests[1]

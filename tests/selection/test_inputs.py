@@ -44,6 +44,15 @@ def test_extreme_lengths_are_normalised(make_pairs: MakePairs, scale: float) -> 
     np.testing.assert_allclose(unit_rows("u", scale * u, normalize=True), u, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_largest_and_smallest_numbers_are_normalised(dtype: type[np.floating[Any]]) -> None:
+    info = np.finfo(dtype)
+    for value in (info.max, info.tiny, info.smallest_subnormal):
+        rows = np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]], dtype) * value
+        found = unit_rows("u", rows, normalize=True)
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+
+
 def test_all_kinds_of_array_give_the_same_plan(make_pairs: MakePairs, tmp_path: Path) -> None:
     u, v = (side.astype(np.float32) for side in make_pairs(96, clusters=6))
     np.save(tmp_path / "u.npy", u)
@@ -81,6 +90,8 @@ def broken(u: npt.NDArray[np.float64], value: float) -> npt.NDArray[np.float64]:
         (lambda u: u[0], ValueError, r"u must have two dimensions \(samples, features\); got shape \(8,\)"),
         (lambda u: u[:1], ValueError, r"u must have at least 2 rows and 1 column; got shape \(1, 8\)"),
         (lambda u: (9 * u).astype(int), TypeError, "u must hold floating-point numbers; got int64"),
+        (lambda u: u.astype(object), TypeError, "u must hold floating-point numbers; got object"),
+        (lambda u: u.astype("M8[s]"), TypeError, r"u must hold floating-point numbers; got datetime64\[s\]"),
         (lambda u: [[1.0, 2.0], [3.0]], ValueError, "u must be an array; got list"),
         (lambda u: u[:-1], ValueError, r"v must have the shape of u, \(15, 8\); got \(16, 8\)"),
     ],
@@ -102,7 +113,14 @@ def test_rows_that_are_not_unit_can_be_refused(make_pairs: MakePairs) -> None:
 
 @pytest.mark.parametrize(
     "groups",
-    [[3, 1, 3, 2], np.array([3, 1, 3, 2], np.uint8), ["c", "a", "c", "b"], np.array(["c", "a", "c", "b"], object)],
+    [
+        [3, 1, 3, 2],
+        [2**70, -1, 2**70, 5],
+        np.array([3, 1, 3, 2], np.uint8),
+        ["c", "a", "c", "b"],
+        np.array(["c", "a", "c", "b"], object),
+        np.array(["c", "a", "c", "b"], np.dtypes.StringDType()),
+    ],
 )
 def test_equal_groups_get_equal_codes(groups: object) -> None:
     codes = group_codes(groups, 4)
@@ -122,6 +140,7 @@ def test_groups_of_one_are_no_groups() -> None:
         ([1, 2, 3], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(3,\)"),
         ([[1], [2], [3], [4]], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(4, 1\)"),
         ([0.5, 1, 2, 3], TypeError, "groups must hold integers or strings; got float64"),
+        (np.zeros(4, "M8[D]"), TypeError, r"groups must hold integers or strings; got datetime64\[D\]"),
         (np.array([1, "a", None, 2], object), TypeError, "groups must hold integers or strings; got NoneType"),
     ],
 )

@@ -1,5 +1,6 @@
 import copy
 import dataclasses
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,23 @@ def test_saved_plan_comes_back(plan: bc.BatchPlan, tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["no-suffix", "plan.npz"]
 
 
+def test_settings_from_numpy_are_saved_as_plain_numbers(make_pairs: MakePairs, tmp_path: Path) -> None:
+    u, v = make_pairs(24)
+    settings: dict[str, Any] = {"rounds": 2, "pool": 3, "temperature": 0.25, "margin": 0.5}
+    call: dict[str, Any] = {"batch_size": 4, "seed": 7, "epoch": 3}
+    numbers: dict[str, Any] = {name: np.array(value)[()] for name, value in settings.items()}
+    small: dict[str, Any] = {name: np.uint8(value) for name, value in call.items()}
+    plan = bc.Cut(**numbers | {"margin": np.float32(0.5)})(u, v, **small)
+    assert plan == bc.Cut(**settings)(u, v, **call)
+    plan.save(tmp_path / "plan")
+    assert bc.BatchPlan.load(tmp_path / "plan") == plan
+    facts = [plan.temperature, plan.seed, plan.epoch, plan.count, *plan.settings.values()]
+    assert {type(fact) for fact in facts} <= {int, float, bool, type(None)}
+    more: dict[str, Any] = {"count": np.int64(24), "temperature": np.float32(0.25)}
+    dataclasses.replace(plan, **more).save(tmp_path / "plan")
+    assert bc.BatchPlan.load(tmp_path / "plan") == plan
+
+
 def test_failed_save_leaves_the_old_file(plan: bc.BatchPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "plan.npz"
     plan.save(path)
@@ -130,17 +148,36 @@ def test_truncated_and_foreign_files_are_refused(plan: bc.BatchPlan, tmp_path: P
         bc.BatchPlan.load(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("place", range(0, 2000, 97))
-def test_damaged_files_never_give_another_plan(plan: bc.BatchPlan, tmp_path: Path, place: int) -> None:
-    plan.save(tmp_path / "plan.npz")
-    content = bytearray((tmp_path / "plan.npz").read_bytes())
-    content[place % len(content)] ^= 0xFF
-    (tmp_path / "plan.npz").write_bytes(bytes(content))
-    try:
-        loaded = bc.BatchPlan.load(tmp_path / "plan.npz")
-    except ValueError:
-        return
-    assert loaded == plan
+@pytest.mark.parametrize("flip", [0x01, 0xFF])
+@pytest.mark.parametrize("packed", [False, True])
+def test_damaged_files_never_give_another_plan(plan: bc.BatchPlan, tmp_path: Path, packed: bool, flip: int) -> None:
+    path = tmp_path / "plan.npz"
+    plan.save(path)
+    if packed:
+        np.savez_compressed(path, **dict(np.load(path)))
+    content = path.read_bytes()
+    refused = 0
+    for place in [*range(0, len(content), 31), *range(len(content) - 400, len(content))]:  # all of what lists the parts
+        path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
+        try:
+            assert bc.BatchPlan.load(path) == plan
+        except ValueError:
+            refused += 1
+    assert refused > 100
+
+
+def test_facts_that_cannot_be_are_refused(plan: bc.BatchPlan, tmp_path: Path) -> None:
+    path = tmp_path / "plan.npz"
+    plan.save(path)
+    content = dict(np.load(path))
+    facts = json.loads(str(content["facts"]))
+    for bad in (facts | {"count": 10**15}, facts | {"count": 10**30}, facts | {"more": 1}, [facts]):
+        np.savez(path, **content | {"facts": np.array(json.dumps(bad))})
+        with pytest.raises(ValueError, match="path must be a plan saved"):
+            bc.BatchPlan.load(path)
+    np.savez(path, **content | {"facts": np.array("[" * 100_000)})
+    with pytest.raises(ValueError, match="path must be a plan saved"):
+        bc.BatchPlan.load(path)
 
 
 def with_value(batches: Any, row: int, column: int, value: int) -> Any:
@@ -190,7 +227,22 @@ def with_value(batches: Any, row: int, column: int, value: int) -> Any:
         (lambda p: {"losses": p.losses[:-1]}, ValueError, "losses must hold one number for each of the 5 batches"),
         (lambda p: {"temperature": 0.0}, ValueError, "temperature must be finite and above 0"),
         (lambda p: {"seed": -1}, ValueError, "seed must be at least 0; got -1"),
-        (lambda p: {"seconds": -1.0}, ValueError, "seconds must be at least 0; got -1.0"),
+        (lambda p: {"seconds": -1.0}, ValueError, "seconds must be finite and at least 0; got -1.0"),
+        (lambda p: {"seconds": "one"}, TypeError, "seconds must be a number; got str"),
+        (lambda p: {"seconds": np.inf}, ValueError, "seconds must be finite and at least 0; got inf"),
+        (lambda p: {"losses": p.losses * np.nan}, ValueError, "losses must hold finite numbers; got nan in batch 0"),
+        (lambda p: {"weights": p.weights + np.inf}, ValueError, "weights must hold finite numbers; got inf in batch 0"),
+        (lambda p: {"losses": p.losses.astype("M8[s]")}, TypeError, "losses must hold float64; got datetime64"),
+        (lambda p: {"repeats": 1}, TypeError, "repeats must be True or False; got int"),
+        (lambda p: {"method": 3}, TypeError, "method must be a string; got int"),
+        (
+            lambda p: {"settings": {"a": [1]}},
+            TypeError,
+            r"settings\['a'\] must be a number, a string or None; got list",
+        ),
+        (lambda p: {"settings": {3: 1}}, TypeError, "settings must be named by strings; got int"),
+        (lambda p: {"settings": None}, TypeError, "settings must be a mapping; got NoneType"),
+        (lambda p: {"count": 10**30}, ValueError, "left_over must list the samples that are in no batch"),
         (lambda p: {"leftover": "drop"}, ValueError, 'leftover must be "rotate" or "short"; got \'drop\''),
     ],
 )

@@ -10,6 +10,8 @@ def check_target(path: Path) -> None:
     """Refuses a path at which no file can be made."""
     if path.is_dir():
         raise invalid("--out", "be a file", f"{path}, a folder")
+    if path.exists() and not path.is_file():
+        raise invalid("--out", "be a file", f"{path}, a device or a pipe")
     if not path.absolute().parent.is_dir():
         raise invalid("--out", "lie in a folder that is there", path)
     try:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from batchcut._errors import check_integer, check_positive
+from batchcut._errors import check_flag, check_integer
 
 from ._balance import follow_centres
 from ._epoch import Progress, deal, search_generator
@@ -15,8 +15,8 @@ from ._neighbours import MANY, batch_order, similar_order
 from ._parallel import ALONE, Workers, silent
 from ._pools import check_pool, pool_bounds
 from ._refine import refine
-from ._request import Request, check_flag
-from ._score import Weighting, check_margin, score
+from ._request import Request
+from ._score import Weighting, check_margin, check_temperature, score
 from ._seek import seek
 from ._selector import PlanningSelector
 
@@ -79,7 +79,7 @@ def cut_pools(
     rngs = search_generator(request.seed, request.epoch).spawn(len(bounds))
     pools = [batches[start:stop] for start, stop in bounds]
     tasks = list(zip(pools, rngs, strict=True))
-    return np.concatenate(crew.map(partial(_refine_task, request, weighting, rounds - 1), tasks, request.report))
+    return np.concatenate(crew.map(partial(_refine_task, request, weighting, rounds - 1, crew), tasks, request.report))
 
 
 def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
@@ -101,7 +101,7 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers
     pools = np.array_split(batch_order(request.pairs, batches, crew), _pool_count(request, _REFINED))
     tasks = list(zip(pools, rng.spawn(len(pools)), strict=True))
     batches = np.concatenate(
-        crew.map(partial(_refine_task, request, weighting, 0), tasks, _part(request, start, width))
+        crew.map(partial(_refine_task, request, weighting, 0, crew), tasks, _part(request, start, width))
     )
     for done in range(1, rounds, _SWEEPS):
         sweeps = min(_SWEEPS, rounds - done)
@@ -131,9 +131,11 @@ def _part(request: Request, start: float, width: float) -> Progress:
     return lambda done: request.report(start + width * done)
 
 
-def _refine_task(request: Request, weighting: Weighting, kicks: int, task: tuple[Ints, np.random.Generator]) -> Ints:
+def _refine_task(
+    request: Request, weighting: Weighting, kicks: int, crew: Workers, task: tuple[Ints, np.random.Generator]
+) -> Ints:
     batches, rng = task
-    return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng)
+    return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng, crew=crew)
 
 
 def _batches_in_pool(request: Request, most: int) -> int:
@@ -150,7 +152,7 @@ class Cut(PlanningSelector):
 
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
-    never below that of `Shuffle` with the same seed and epoch. Memory above the embeddings is about
+    never below that of `Shuffle()` with the same seed and epoch. Memory above the embeddings is about
     100 MB per thread for batches of 64 in 128 dimensions, and time grows in proportion to N.
 
     Attributes:
@@ -177,7 +179,7 @@ class Cut(PlanningSelector):
         check_pool(self.pool)
         check_flag("partial_pool", self.partial_pool)
         check_integer("rounds", self.rounds, at_least=1)
-        check_positive("temperature", self.temperature)
+        check_temperature(self.temperature)
         check_margin(self.margin)
         if self.threads is not None:
             check_integer("threads", self.threads, at_least=1)

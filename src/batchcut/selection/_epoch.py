@@ -46,7 +46,7 @@ def split_off_leftover(count: int, batch_size: int, *, leftover: Leftover, seed:
     if out == 0:
         return np.arange(count), np.empty(0, np.int64)
     fixed = np.random.default_rng([_LEFTOVER_STREAM, seed]).permutation(count)
-    resting = np.sort(fixed[(np.arange(out) + epoch * out) % count])
+    resting = np.sort(fixed[(np.arange(out) + int(epoch) * out % count) % count])
     return np.setdiff1d(np.arange(count), resting, assume_unique=True), resting
 
 

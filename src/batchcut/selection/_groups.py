@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from ._inputs import Ints
+from ._interrupt import interruptible
 
 _options: dict[str, Any] = {"cache": True, "nogil": True}
 
@@ -25,7 +26,7 @@ def part_groups(batches: Ints, codes: Ints) -> Ints:
         parted[:-1] = part_groups(parted[:-1], codes)
         return parted
     samples = parted.ravel()
-    _part(parted, codes, samples[np.argsort(codes[samples], kind="stable")])
+    interruptible(_part, parted, codes, samples[np.argsort(codes[samples], kind="stable")])
     return parted
 
 

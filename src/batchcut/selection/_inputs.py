@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -15,6 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 65_536
 _UNIT_ALREADY = 1e-5
+_SHORT, _LONG = 1e-30, 1e30  # norms between which a quotient in float32 is as exact as any other
 _UNIT_ENOUGH = 1e-3  # rows that were unit in float32 are off by up to this in float16 and bfloat16
 
 
@@ -64,7 +65,7 @@ def unit_rows(
     if source.ndim != 2:
         raise invalid(argument, "have two dimensions (samples, features)", f"shape {source.shape}")
     if source.dtype.kind != "f":
-        raise wrong_type(argument, "hold floating-point numbers", source.dtype.type(0))
+        raise wrong_dtype(argument, "hold floating-point numbers", source.dtype)
     if source.shape[0] < 2 or source.shape[1] < 1:
         raise invalid(argument, "have at least 2 rows and 1 column", f"shape {source.shape}")
     norms = np.concatenate([_norms(argument, block, start) for start, block in _blocks(source)])
@@ -78,6 +79,8 @@ def unit_rows(
     for start, block in _blocks(source):
         stop = start + len(block)
         np.divide(_wide(block), norms[start:stop, None], out=rows[start:stop], casting="same_kind")
+        for row in np.flatnonzero(~((norms[start:stop] > _SHORT) & (norms[start:stop] < _LONG))):
+            rows[start + row] = _unit(_wide(block[row]))
     return rows
 
 
@@ -108,10 +111,10 @@ def group_codes(groups: object, count: int) -> Ints | None:
             raise wrong_type("groups", "hold integers or strings", odd[0])
         ids: dict[object, int] = {}
         codes = np.fromiter((ids.setdefault(x, len(ids)) for x in labels), np.int64, count)
-    elif labels.dtype.kind in "iuUS":
+    elif labels.dtype.kind in "iuUST":
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     else:
-        raise wrong_type("groups", "hold integers or strings", labels.dtype.type(0))
+        raise wrong_dtype("groups", "hold integers or strings", labels.dtype)
     return codes if int(codes.max()) + 1 < count else None
 
 
@@ -147,5 +150,11 @@ def _norms(argument: str, block: npt.NDArray[Any], start: int) -> npt.NDArray[An
         peak = np.abs(wide[row]).max()
         if peak == 0:
             raise invalid(argument, "have no zero rows", f"zeros in row {start + row}")
-        norms[row] = peak * np.sqrt(np.square(wide[row] / peak).sum())  # squares alone would over- or underflow
+        with np.errstate(over="ignore"):  # a norm may be beyond all numbers of its kind
+            norms[row] = peak * np.sqrt(np.square(wide[row] / peak).sum())  # squares alone would over- or underflow
     return np.asarray(norms)
+
+
+def _unit(row: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    scaled = row / np.abs(row).max()
+    return np.asarray(scaled / np.sqrt(np.square(scaled).sum()))

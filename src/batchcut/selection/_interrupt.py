@@ -11,7 +11,7 @@ _CHECK_SECONDS = 0.2
 
 
 def interruptible(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Calls `function` in a thread, so that Ctrl-C is answered while LAPACK or a matching is at work.
+    """Calls `function` in a thread, so that Ctrl-C is answered while LAPACK, a matching or a kernel is at work.
 
     Python handles signals between bytecodes of the main thread only, and such a call may take minutes.
     The thread is a daemon: after an interrupt it ends by itself and does not keep the process alive.

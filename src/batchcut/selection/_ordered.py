@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchcut._errors import check_integer, check_positive, invalid
+from batchcut._errors import check_flag, check_integer, invalid
 
 from ._draw import all_batches, draw_batches
 from ._epoch import order_generator
 from ._inputs import Doubles, Ints
 from ._parallel import Workers
-from ._request import Request, check_flag
-from ._score import Weighting, score
+from ._request import Request
+from ._score import Weighting, check_temperature, score
 from ._selector import PlanningSelector
 
 _SCORED_AT_ONCE = 65_536
@@ -29,7 +29,8 @@ class Ordered(PlanningSelector):
     - Without replacement (`alg:osgd_wo_replacement`): the samples are randomly partitioned, and of each k batches in
       turn the q with the largest loss are kept. Batches beyond the last whole k are not used.
     - With replacement (`alg:osgd`): at each step, k different uniform subsets of B samples are drawn.
-    - `exact`: k = C(N, B); the plan holds the q largest of all batches there are. For small N.
+    - `exact`: k = C(N, B); the plan holds the q largest of all batches there are. For small N. Groups are counted,
+      not parted.
 
     Samples in no batch that was kept are the plan's left-overs.
 
@@ -69,7 +70,7 @@ class Ordered(PlanningSelector):
             check_integer("steps", self.steps, at_least=1)
             if not self.replacement:
                 raise invalid("steps", "be left alone unless replacement=True", self.steps)
-        check_positive("temperature", self.temperature)
+        check_temperature(self.temperature)
 
     @property
     def repeats(self) -> bool:

@@ -38,9 +38,13 @@ class Workers:
         """For the parts of a task: they run on its thread, and no further one begins once the work is stopped."""
         return Workers(None, self._stopped)
 
-    def _run(self, function: Callable[[T], R], task: T) -> R:
+    def go_on(self) -> None:
+        """Ends a task, by an error that nobody waits for, once the work is stopped."""
         if self._stopped.is_set():
             raise CancelledError
+
+    def _run(self, function: Callable[[T], R], task: T) -> R:
+        self.go_on()
         return function(task)
 
 

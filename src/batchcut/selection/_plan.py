@@ -1,11 +1,14 @@
 """`BatchPlan`: which samples share a batch, what was asked for, and what came out."""
 
 import json
+import math
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -13,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
 from batchcut._files import write_whole
 
 from ._epoch import Leftover, check_leftover
@@ -22,6 +25,20 @@ from ._inputs import Doubles, Ints
 _FORMAT = "batchcut plan 1"
 _ARRAYS = ("batches", "losses", "weights", "left_over")
 _NOT_COMPARED = ("seconds",)
+
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,  # a zip file with a password or of a kind that is not known, JSON that is nested too deep
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 Setting = bool | int | float | str | None
 
@@ -71,18 +88,20 @@ class BatchPlan:
             object.__setattr__(self, name, _frozen(name, getattr(self, name), np.int64))
         for name in ("losses", "weights"):
             object.__setattr__(self, name, _frozen(name, getattr(self, name), np.float64))
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
         for name in ("count", "seed", "epoch", "group_pairs", "margin_pairs"):
-            check_integer(name, getattr(self, name), at_least=0)
-        check_positive("temperature", self.temperature)
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), at_least=0))
+        object.__setattr__(self, "settings", _frozen_settings(self.settings))
+        object.__setattr__(self, "temperature", check_positive("temperature", self.temperature))
+        object.__setattr__(self, "seconds", _check_seconds(self.seconds))
+        if not isinstance(self.method, str):
+            raise wrong_type("method", "be a string", self.method)
         check_leftover(self.leftover)
-        if not self.seconds >= 0:
-            raise invalid("seconds", "be at least 0", self.seconds)
+        check_flag("repeats", self.repeats)
+        _check_shape(self.batches, self.left_over, self.count)
         _check_batches(self.batches, self.count, repeats=self.repeats)
         _check_left_over(self.batches, self.left_over, self.count)
         for name in ("losses", "weights"):
-            if getattr(self, name).shape != (len(self),):
-                raise invalid(name, f"hold one number for each of the {len(self)} batches", getattr(self, name).shape)
+            _check_outcome(name, getattr(self, name), len(self))
 
     def __len__(self) -> int:
         return int(self.batches.shape[0])
@@ -162,16 +181,7 @@ class BatchPlan:
                 return cls(**{name: archive[name] for name in _ARRAYS}, **facts)
         except FileNotFoundError:
             raise
-        except (
-            OSError,
-            EOFError,
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            zipfile.BadZipFile,
-        ) as error:
+        except _UNREADABLE as error:
             reason = "damaged, or no .npz file" if "pickle" in str(error) else error
             raise invalid("path", "be a plan saved by BatchPlan.save", f"{os.fspath(path)} ({reason})") from error
 
@@ -187,15 +197,51 @@ def _same(mine: Any, theirs: Any) -> bool:
 def _frozen(name: str, values: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if not np.can_cast(array.dtype, dtype, "safe"):
-        raise wrong_type(name, f"hold {np.dtype(dtype).name}", array.dtype.type(0))
+        raise wrong_dtype(name, f"hold {np.dtype(dtype).name}", array.dtype)
     array = array.astype(dtype)  # a copy, so that nobody else holds it writable
     array.flags.writeable = False
     return array
 
 
-def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:
+def _frozen_settings(settings: object) -> Mapping[str, Setting]:
+    """The settings, with NumPy's numbers made plain ones: what is saved comes back the same."""
+    if not isinstance(settings, Mapping):
+        raise wrong_type("settings", "be a mapping", settings)
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+    for name, value in plain.items():
+        if not isinstance(name, str):
+            raise wrong_type("settings", "be named by strings", name)
+        if value is not None and not isinstance(value, (bool, int, float, str)):
+            raise wrong_type(f"settings[{name!r}]", "be a number, a string or None", value)
+    return MappingProxyType(plain)
+
+
+def _check_seconds(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
+        raise wrong_type("seconds", "be a number", seconds)
+    number = float(seconds)
+    if not (math.isfinite(number) and number >= 0):
+        raise invalid("seconds", "be finite and at least 0", seconds)
+    return number
+
+
+def _check_shape(batches: Ints, left_over: Ints, count: int) -> None:
+    """Refuses batches of no size, and more samples than are listed, before anything of that length is made."""
     if batches.ndim != 2 or batches.shape[0] < 1 or batches.shape[1] < 2:
         raise invalid("batches", "have shape (K, B) with K ≥ 1 and B ≥ 2", batches.shape)
+    if count > batches.size + left_over.size:
+        raise invalid("left_over", "list the samples that are in no batch, ascending", f"{left_over.size} samples")
+
+
+def _check_outcome(name: str, values: Doubles, count: int) -> None:
+    if values.shape != (count,):
+        raise invalid(name, f"hold one number for each of the {count} batches", values.shape)
+    if not np.isfinite(values).all():
+        worst = int(np.isfinite(values).argmin())
+        raise invalid(name, "hold finite numbers", f"{values[worst]} in batch {worst}")
+
+
+def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:
     used = batches >= 0
     if not used[:-1].all() or not used[-1, 0] or (np.diff(used[-1].astype(np.int8)) > 0).any():
         raise invalid("batches", "be full, but for -1 at the end of the last row", "-1 elsewhere")

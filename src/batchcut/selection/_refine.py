@@ -6,6 +6,7 @@ import numpy as np
 
 from ._inputs import Floats, Ints, Pairs
 from ._kernels import weigh, weigh_fast
+from ._parallel import ALONE, Workers
 from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
@@ -27,11 +28,13 @@ def refine(
     *,
     kicks: int,
     rng: np.random.Generator,
+    crew: Workers = ALONE,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
-    Each sample in turn is swapped with the partner that gains most, until no swap gains. With `kicks`, the best
-    partition found is then disturbed at random and improved again that many times, more often in small pools.
+    Each sample in turn is swapped with the partner that gains most, until no swap gains or for five sweeps. With
+    `kicks`, the best partition found is then disturbed at random and improved again that many times, more often in
+    small pools. Between kicks it stops if the work of `crew` was stopped.
     """
     samples = batches[batches >= 0]
     count = len(samples)
@@ -44,7 +47,9 @@ def refine(
     improve(weights, *state, _SWEEPS, least)
     if kicks:
         rounds = max(kicks, _SAMPLES_EXPLORED // count)
-        for chosen in rng.integers(0, count, (rounds, max(1, count // _KICKED), 2), np.int32):
+        for _ in range(rounds):
+            crew.go_on()
+            chosen = rng.integers(0, count, (max(1, count // _KICKED), 2), np.int32)
             before = [array.copy() for array in state]
             gain = disturb(weights, *state, chosen) + improve(weights, *state, _SWEEPS, least)
             if gain <= 0:

@@ -120,9 +120,3 @@ def close_request(
         margin_pairs=outcome.guarded,
         seconds=time.perf_counter() - request.started,
     )
-
-
-def check_flag(argument: str, value: object) -> None:
-    """Refuses anything but True and False."""
-    if not isinstance(value, bool):
-        raise wrong_type(argument, "be True or False", value)

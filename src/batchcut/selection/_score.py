@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import invalid, wrong_type
+from batchcut._errors import check_positive, invalid, wrong_type
 
 from ._inputs import Doubles, Floats, Ints, Pairs
 from ._kernels import score_batches
@@ -16,6 +17,8 @@ from ._parallel import ALONE, Workers
 
 _SCORES_AT_ONCE = 1 << 20
 _NEVER = np.float32(1e30)  # finite, as is twice it: the kernels are compiled without infinities
+_WIDEST = 3.0  # similarities lie between -1 and 1: a wider margin takes away no more than 2 does
+_LEAST_TEMPERATURE, _MOST_TEMPERATURE = 1e-6, 1e6  # beyond them, scores in float32 say nothing
 _ROUNDING = 2e-6  # an exact copy of an anchor's positive must count as being within a margin of 0
 
 
@@ -66,14 +69,23 @@ def bars_of(positive: npt.NDArray[Any], margin: float) -> npt.NDArray[Any]:
     exchange their positives. One similarity alone is a poor witness where views are drawn at random: it exceeds a
     positive that happens to be poor, and the negatives that such a sample should learn from would look false.
     """
-    return np.asarray(positive - positive.dtype.type(margin + _ROUNDING))
+    within = min(max(margin, -_WIDEST), _WIDEST)
+    return np.asarray(positive - positive.dtype.type(within + _ROUNDING))
+
+
+def check_temperature(temperature: object) -> float:
+    """Returns the temperature, if it is a number at which scores can be told apart."""
+    tau = check_positive("temperature", temperature)
+    if not _LEAST_TEMPERATURE <= tau <= _MOST_TEMPERATURE:
+        raise invalid("temperature", f"be between {_LEAST_TEMPERATURE:g} and {_MOST_TEMPERATURE:g}", temperature)
+    return tau
 
 
 def check_margin(margin: object) -> float | None:
     """Returns the margin, if it is None or a finite number."""
     if margin is None:
         return None
-    if isinstance(margin, bool) or not isinstance(margin, (int, float)):
+    if isinstance(margin, bool) or not isinstance(margin, Real):
         raise wrong_type("margin", "be None or a number", margin)
     if not math.isfinite(margin):
         raise invalid("margin", "be finite", margin)

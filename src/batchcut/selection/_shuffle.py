@@ -5,14 +5,14 @@ from typing import Literal
 
 import numpy as np
 
-from batchcut._errors import check_choice, check_integer, check_positive, invalid
+from batchcut._errors import check_choice, check_flag, check_integer, invalid
 
 from ._draw import draw_batches
 from ._epoch import order_generator
 from ._inputs import Ints
 from ._parallel import Workers
-from ._request import Request, check_flag
-from ._score import Weighting, check_margin
+from ._request import Request
+from ._score import Weighting, check_margin, check_temperature
 from ._selector import PlanningSelector
 from ._similar import part_similar
 
@@ -27,6 +27,7 @@ class Shuffle(PlanningSelector):
     - "with": independent uniform subsets of B samples, different from each other within each step of
       `per_step` batches (`alg:sgd_w_replacement`, where it is called k).
     - "fixed": one random partition, a function of the seed alone (`thm:ncb-is-necessary2` says why that is not enough).
+      Left-overs do not rotate: the same samples sit out every epoch.
 
     Attributes:
         replacement: "without", "with" or "fixed".
@@ -57,7 +58,7 @@ class Shuffle(PlanningSelector):
                 'be left alone unless replacement="with"',
                 f"replacement={self.replacement!r}",
             )
-        check_positive("temperature", self.temperature)
+        check_temperature(self.temperature)
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
 

@@ -7,6 +7,7 @@ from numba import njit
 
 from ._epoch import search_generator
 from ._inputs import Floats, Ints
+from ._interrupt import interruptible
 from ._request import Request
 from ._score import Weighting
 
@@ -29,7 +30,7 @@ def part_similar(request: Request, batches: Ints, weighting: Weighting) -> Ints:
     rows = max(1, _ROWS_AT_ONCE // batches.shape[1])
     for start in range(0, len(batches), rows):
         tries = rng.integers(0, batches.size, (min(rows, len(batches) - start), batches.shape[1], _TRIES))
-        _part_similar(pairs.u, pairs.v, bars, codes, parted, start, tries)
+        interruptible(_part_similar, pairs.u, pairs.v, bars, codes, parted, start, tries)
         request.report(start / len(batches))
     return parted
 

@@ -6,15 +6,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_choice, check_positive
+from batchcut._errors import check_choice, check_flag
 
 from ._epoch import search_generator
 from ._inputs import Doubles, Ints, Pairs
 from ._interrupt import interruptible
 from ._parallel import Workers
 from ._pools import check_pool, pool_bounds
-from ._request import Request, check_flag
-from ._score import Weighting, check_margin
+from ._request import Request
+from ._score import Weighting, check_margin, check_temperature
 from ._selector import PlanningSelector
 from ._weights import graph
 
@@ -95,7 +95,7 @@ class Spectral(PlanningSelector):
         check_choice("variant", self.variant, _VARIANTS)
         check_pool(self.pool)
         check_flag("partial_pool", self.partial_pool)
-        check_positive("temperature", self.temperature)
+        check_temperature(self.temperature)
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
 

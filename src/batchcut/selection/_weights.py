@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_integer, check_positive
+from batchcut._errors import check_integer
 
 from ._inputs import as_array, check_same_shape, unit_rows
-from ._score import bars_of, check_margin
+from ._score import bars_of, check_margin, check_temperature
 
 _ROWS_AT_ONCE = 512
 
@@ -42,7 +42,7 @@ def pair_weights(
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
     size = check_integer("batch_size", batch_size, at_least=2)
-    tau = check_positive("temperature", temperature)
+    tau = check_temperature(temperature)
     width = check_margin(margin)
     arrays = as_array("u", u), as_array("v", v)
     dtype = np.float64 if np.result_type(*arrays) == np.float64 else np.float32
