@@ -91,6 +91,19 @@ def test_pools_keep_their_samples(make_pairs: MakePairs) -> None:
         assert plan.weights[rows].sum() > random.weights[rows].sum()
 
 
+def test_light_weights_are_searched_to_the_end(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(320, 64, clusters=16)
+    plan = bc.Cut(margin=None, temperature=0.008)(u, v, batch_size=16)
+    weights = bc.pair_weights(u, v, 16, 0.008)
+    member = np.zeros((320, 20))
+    member[plan.batches.ravel(), np.repeat(np.arange(20), 16)] = 1
+    sums = weights @ member
+    own, there = (sums * member).sum(axis=1), sums @ member.T  # there[i, j]: the weight of i with j's batch
+    gain = there + there.T - own[:, None] - own - 2 * weights
+    assert sums.max() < 0.01
+    assert gain[member @ member.T == 0].max() < 2e-4 * sums.max()
+
+
 def test_hardness_grows_with_the_pool(make_pairs: MakePairs) -> None:
     u, v = make_pairs(4096, 16, clusters=100)
     losses = [bc.Cut(margin=None, pool=pool)(u, v, batch_size=16).mean_loss for pool in (2, 8, 64, None)]

@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -87,3 +88,13 @@ def test_bad_settings_are_refused(make_pairs: MakePairs) -> None:
         bc.Spectral(pool=1)
     with pytest.raises(ValueError, match="pool must divide the number of batches, 10, unless partial_pool=True; got 4"):
         bc.Spectral(pool=4)(u, v, batch_size=6)
+
+
+def test_eigenvectors_of_light_weights_are_found(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(96, 64, clusters=4)
+    weights = bc.pair_weights(u, v, 16, 0.005)
+    assert weights.max() < 1e-4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # ARPACK warns where it gives up
+        rows = _eigenvector_rows(weights, 6, "paper", 0)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)

@@ -11,7 +11,7 @@ from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
 _SWEEPS = 5
-LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a pair weighs about 1; less is rounding
+_LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
 _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
@@ -43,7 +43,7 @@ def refine(
     kin, held = kinship(codes, samples, place, len(batches))
     sums = np.empty((len(batches), weights.shape[1]), np.float32)
     sum_by_batch(weights, place, sums)
-    state, least = (members, place, sums, kin, held), LEAST_GAIN
+    state, least = (members, place, sums, kin, held), least_gain(sums[:, :count])
     improve(weights, *state, _SWEEPS, least)
     if kicks:
         rounds = max(kicks, _SAMPLES_EXPLORED // count)
@@ -56,6 +56,11 @@ def refine(
                 for array, old in zip(state, before, strict=True):
                     array[...] = old
     return np.where(members >= 0, samples[members], -1)
+
+
+def least_gain(sums: Floats) -> np.float32:
+    """The gain below which a swap is not worth making, given weights of samples with batches: small where all are."""
+    return np.float32(_LEAST_GAIN * min(np.float32(1), sums.max()))
 
 
 def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
-from ._refine import LEAST_GAIN, kinship
+from ._refine import kinship, least_gain
 from ._score import Weighting
 from ._search import Pool, move_estimates, sweep, weigh_own
 
@@ -34,7 +34,7 @@ def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, 
     crew.map(lambda span: weigh_own(pool, weighting.log_negatives, *span), spans)
     centres, rate = _centres(pool)
     crew.map(partial(_estimate, pool, centres, rate), spans)
-    search = partial(_search, pool, weighting)
+    search = partial(_search, pool, weighting, least_gain(pool.own))
     for done in range(sweeps):
         if done:
             centres, rate = _centres(pool)
@@ -98,5 +98,5 @@ def _nearness(pool: Pool, centres: Floats, span: tuple[int, int]) -> tuple[slice
     return here, x, np.asarray(x @ centres.T, np.float32)
 
 
-def _search(pool: Pool, weighting: Weighting, chosen: Ints) -> float:
-    return float(sweep(pool, chosen, weighting.log_negatives, LEAST_GAIN))
+def _search(pool: Pool, weighting: Weighting, least: np.float32, chosen: Ints) -> float:
+    return float(sweep(pool, chosen, weighting.log_negatives, least))

@@ -53,6 +53,7 @@ def _eigenvector_rows(weights: npt.NDArray[Any], count: int, variant: Variant, r
     affinity = weights.astype(np.float64)
     if paper:
         np.maximum(affinity, _FLOOR * largest, out=affinity)
+        affinity /= min(largest, 1.0)  # eigenvectors stay as they are; those of tiny eigenvalues are not found
     else:
         np.exp(affinity - largest, out=affinity)  # a common factor leaves the normalised Laplacian as it is
         np.maximum(affinity, np.finfo(float).tiny, out=affinity)
