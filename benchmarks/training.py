@@ -169,7 +169,9 @@ def _measure(config: Config, data: str, objective: str, method: str, jobs: int) 
 def _summary(rows: Sequence[Row]) -> list[Row]:
     """Of each data set, objective and method: top-1, its spread, the share of steps that it needs, the time it adds."""
     summary = []
-    for data, objective, method in dict.fromkeys((row["data"], row["objective"], row["method"]) for row in rows):
+    order = list(METHODS).index
+    kinds = {(row["data"], row["objective"], row["method"]) for row in rows}
+    for data, objective, method in sorted(kinds, key=lambda kind: (*kind[:2], order(kind[2]))):
         same = [row for row in rows if (row["data"], row["objective"]) == (data, objective)]
         runs = [row for row in same if row["method"] == method]
         shuffled = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
