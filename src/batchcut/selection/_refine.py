@@ -34,7 +34,7 @@ def refine(
 
     Each sample in turn is swapped with the partner that gains most, until no swap gains or for five sweeps. With
     `kicks`, the best partition found is then disturbed at random and improved again that many times, more often in
-    small pools. Between kicks it stops if the work of `crew` was stopped.
+    small pools. It ends between two sweeps once the work of `crew` is stopped.
     """
     samples = batches[batches >= 0]
     count = len(samples)
@@ -44,18 +44,31 @@ def refine(
     sums = np.empty((len(batches), weights.shape[1]), np.float32)
     sum_by_batch(weights, place, sums)
     state, least = (members, place, sums, kin, held), least_gain(sums[:, :count])
-    improve(weights, *state, _SWEEPS, least)
+    _climb(weights, state, least, crew)
     if kicks:
         rounds = max(kicks, _SAMPLES_EXPLORED // count)
         for _ in range(rounds):
-            crew.go_on()
             chosen = rng.integers(0, count, (max(1, count // _KICKED), 2), np.int32)
             before = [array.copy() for array in state]
-            gain = disturb(weights, *state, chosen) + improve(weights, *state, _SWEEPS, least)
+            gain = disturb(weights, *state, chosen) + _climb(weights, state, least, crew)
             if gain <= 0:
                 for array, old in zip(state, before, strict=True):
                     array[...] = old
     return np.where(members >= 0, samples[members], -1)
+
+
+def _climb(
+    weights: Floats, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Workers
+) -> float:
+    """Sweeps of swaps, until nothing gains or for five of them; returns the gain."""
+    total = 0.0
+    for _ in range(_SWEEPS):
+        crew.go_on()
+        gain = improve(weights, *state, 1, least)
+        if gain == 0:
+            break
+        total += gain
+    return total
 
 
 def least_gain(sums: Floats) -> np.float32:
