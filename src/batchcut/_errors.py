@@ -4,10 +4,6 @@ import difflib
 import math
 from collections.abc import Collection
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def invalid(argument: str, rule: str, got: object) -> ValueError:
@@ -20,9 +16,9 @@ def wrong_type(argument: str, rule: str, got: object) -> TypeError:
     return TypeError(f"{argument} must {rule}; got {type(got).__name__}")
 
 
-def wrong_dtype(argument: str, rule: str, got: "np.dtype[Any]") -> TypeError:
-    """The error for an array whose entries are of the wrong type."""
-    return TypeError(f"{argument} must {rule}; got {got.name}")
+def wrong_dtype(argument: str, rule: str, got: str) -> TypeError:
+    """The error for an array whose entries are of a wrong type, given its name."""
+    return TypeError(f"{argument} must {rule}; got {got}")
 
 
 def check_integer(argument: str, value: object, *, at_least: int, at_most: int | None = None) -> int:

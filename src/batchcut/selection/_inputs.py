@@ -65,7 +65,7 @@ def unit_rows(
     if source.ndim != 2:
         raise invalid(argument, "have two dimensions (samples, features)", f"shape {source.shape}")
     if source.dtype.kind != "f":
-        raise wrong_dtype(argument, "hold floating-point numbers", source.dtype)
+        raise wrong_dtype(argument, "hold floating-point numbers", source.dtype.name)
     if source.shape[0] < 2 or source.shape[1] < 1:
         raise invalid(argument, "have at least 2 rows and 1 column", f"shape {source.shape}")
     norms = np.concatenate([_norms(argument, block, start) for start, block in _blocks(source)])
@@ -114,7 +114,7 @@ def group_codes(groups: object, count: int) -> Ints | None:
     elif labels.dtype.kind in "iuUST":
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     else:
-        raise wrong_dtype("groups", "hold integers or strings", labels.dtype)
+        raise wrong_dtype("groups", "hold integers or strings", labels.dtype.name)
     return codes if int(codes.max()) + 1 < count else None
 
 

@@ -197,7 +197,7 @@ def _same(mine: Any, theirs: Any) -> bool:
 def _frozen(name: str, values: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if not np.can_cast(array.dtype, dtype, "safe"):
-        raise wrong_dtype(name, f"hold {np.dtype(dtype).name}", array.dtype)
+        raise wrong_dtype(name, f"hold {np.dtype(dtype).name}", array.dtype.name)
     array = array.astype(dtype)  # a copy, so that nobody else holds it writable
     array.flags.writeable = False
     return array
