@@ -1,8 +1,10 @@
 """Ways to choose batches, at equal steps: retrieval, steps until Shuffle's final accuracy, and the time they add.
 
 `training.py --cifar ROOT` trains on images (ROOT holds `cifar-100-python`), `--pairs FILE` on pairs of features. Prints
-a table with the mean and the spread over seeds. `--methods all` is the sweep over hardness and margin. With `--output`,
-all figures are stored as JSON after each run, and runs that are there already are not made again.
+a table with the mean and the spread over seeds. "time" is what recording, planning and sampling took within a run,
+beside the rest of its loop; "slower" is how much longer the loop took than the shuffled one of the same seed.
+`--methods all` is the sweep over hardness and margin. With `--output`, all figures are stored as JSON after each run,
+and runs that are there already are not made again.
 """
 
 import argparse
@@ -12,11 +14,15 @@ import multiprocessing
 import os
 import statistics
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from batchcut.sampling import EmbeddingBank
 from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
 
 SELECTOR = "selection.selector."
@@ -148,7 +154,8 @@ def _digest(config: Config) -> str:
 
 def _measure(config: Config, data: str, objective: str, method: str, jobs: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
-        result = train(config, Path(folder) / "run")
+        with _timed_recording() as recording:
+            result = train(config, Path(folder) / "run")
         text = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8")
     events = [json.loads(line) for line in text.splitlines()]
     curve = [(event["step"], event["top1"]) for event in events if event["event"] == "evaluation"]
@@ -162,8 +169,23 @@ def _measure(config: Config, data: str, objective: str, method: str, jobs: int) 
         "steps": result.steps,
         "top1": result.scores["top1"],
         "curve": curve,
-        "seconds": result.seconds,
+        "seconds": {**result.seconds, "recording": sum(recording)},
     }
+
+
+@contextmanager
+def _timed_recording() -> Iterator[list[float]]:
+    """Collects the seconds of each call of `EmbeddingBank.record`, which the training loop counts as its own."""
+    seconds: list[float] = []
+    record = EmbeddingBank.record
+
+    def timed(*arguments: Any, **named: Any) -> None:
+        start = time.perf_counter()
+        record(*arguments, **named)
+        seconds.append(time.perf_counter() - start)
+
+    with mock.patch.object(EmbeddingBank, "record", timed):
+        yield seconds
 
 
 def _summary(rows: Sequence[Row]) -> list[Row]:
@@ -177,9 +199,9 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
         shuffled = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
         pairs = [(row, shuffled[row["seed"]]) for row in runs if row["seed"] in shuffled]
         shares = [_share_of_steps(row, base) for row, base in pairs]
-        added = [
-            _loop_seconds(row) / _loop_seconds(base) - 1 for row, base in pairs if row["jobs"] == base["jobs"] == 1
-        ]
+        alone = [(row, base) for row, base in pairs if row["jobs"] == base["jobs"] == 1]
+        added = [_added(row) for row, _ in alone if "recording" in row["seconds"]]
+        slower = [_loop_seconds(row) / _loop_seconds(base) - 1 for row, base in alone]
         reached = [share for share in shares if share is not None]
         scores = [row["top1"] for row in runs]
         summary.append(
@@ -193,6 +215,7 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
                 "gain": statistics.fmean(row["top1"] - base["top1"] for row, base in pairs) if pairs else None,
                 "share_of_steps": statistics.fmean(reached) if reached and len(reached) == len(shares) else None,
                 "added_time": statistics.fmean(added) if added else None,
+                "slower": statistics.fmean(slower) if slower else None,
             }
         )
     return summary
@@ -201,6 +224,12 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
 def _share_of_steps(row: Row, base: Row) -> float | None:
     """The share of its steps after which a run is as good as the shuffled one at its end; None if it never is."""
     return next((step / base["steps"] for step, top1 in row["curve"] if top1 >= base["top1"]), None)
+
+
+def _added(row: Row) -> float:
+    """What recording, planning and sampling took in a run, beside all else in its loop."""
+    seconds = row["seconds"]
+    return float((seconds["planning"] + seconds["recording"]) / (seconds["training"] - seconds["recording"]))
 
 
 def _loop_seconds(row: Row) -> float:
@@ -214,13 +243,16 @@ def _line(row: Row) -> str:
 
 
 def _table(summary: Sequence[Row]) -> str:
-    header = f"{'data':22}{'objective':11}{'method':28}{'top-1':>9}{'spread':>9}{'gain':>9}{'steps':>8}{'time':>9}"
+    header = f"{'data':22}{'objective':11}{'method':28}" + "".join(
+        f"{name:>{width}}"
+        for name, width in (("top-1", 9), ("spread", 9), ("gain", 9), ("steps", 8), ("time", 9), ("slower", 9))
+    )
     lines = [header]
     for row in summary:
         numbers = (
             f"{_percent(row['top1']):>9}{_percent(row['spread']):>9}{_percent(row['gain']):>9}"
             f"{'-' if row['share_of_steps'] is None else format(row['share_of_steps'], '.2f'):>8}"
-            f"{_percent(row['added_time']):>9}"
+            f"{_percent(row['added_time']):>9}{_percent(row['slower']):>9}"
         )
         lines.append(f"{row['data']:22}{row['objective']:11}{row['method']:28}{numbers}")
     return "\n".join(lines)
