@@ -1,6 +1,7 @@
 """`batchcut select`, called as a user does."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,7 @@ BAD = [
     (["u.npy", "v.npy", "--batch-size", "8", "--pool", "0"], "batchcut: --pool must be "),
     (["u.npy", "v.npy", "--batch-size", "8", "-o", "no/where.npz"], "--out must lie in a folder that is there"),
     (["u.npy", "v.npy", "--batch-size", "8", "-o", "."], "--out must be a file; got ., a folder"),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", os.devnull], f"--out must be a file; got {os.devnull}, a device"),
     (["u.npy", "v.npy", "--batch-size", "8", "-o", "/proc/x"], "--out must lie in a folder where files can be made"),
     (
         ["u.npy", "v.npy", "--batch-size", "8", "--groups", "short.txt"],
