@@ -78,6 +78,15 @@ def test_a_folder_with_a_run_is_not_begun_again(pairs: Path, tmp_path: Path) -> 
     assert lines(tmp_path / "run") == before
 
 
+def test_a_run_that_was_killed_as_it_began_is_begun_again(pairs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "lock").touch()
+    (run / ".config.toml.unfinished").write_text("seed = ")
+    train(pairs_config(pairs, epochs=1), run)
+    assert not (run / ".config.toml.unfinished").exists()
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"run must be the folder of a run, with its config.toml; got"):
         resume(tmp_path)

@@ -21,6 +21,7 @@ from ._config import Config
 from ._toml import config_of, read_toml, to_toml
 
 _PACKAGES = ("batchcut", "torch", "lightning", "kornia", "pytorch-optimizer", "safetensors", "numpy", "numba")
+_LEFT_BY_A_START = {"lock", ".config.toml.unfinished"}
 
 
 class Lock:
@@ -89,10 +90,10 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def check_new(self) -> None:
-        """Refuses a folder that holds anything."""
+        """Refuses a folder that holds anything, but for what a process leaves that is killed as it begins."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"run must be a folder; got {self.path}, a file")
-        if self.path.exists() and {entry.name for entry in self.path.iterdir()} - {"lock"}:
+        if self.path.exists() and {entry.name for entry in self.path.iterdir()} - _LEFT_BY_A_START:
             rule = "be a new or empty folder; --resume goes on with one"
             raise ValueError(f"run must {rule}; got {self.path}")
 
