@@ -4,29 +4,71 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a file under another name, makes sure that it is on the disk, and gives it its name."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    """Writes a file under another name, makes sure that it is on the disk, and gives it its name.
+
+    A link stays, and what it points to is written. Of several processes that write to one path, one waits for the
+    other, and the last one's file stays.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
         raise OSError(errno.EINVAL, "Not a file, and a file would take its place", str(path))
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished = target.with_name(f".{target.name}.unfinished")
     try:
-        with unfinished.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        if isinstance(error, OSError) and error.filename == str(unfinished):
+        with open_alone(unfinished) as file:
+            try:
+                file.truncate(0)
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+                unfinished.replace(target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    unfinished.unlink()  # while it is ours alone
+                raise
+    except OSError as error:
+        if error.filename == str(unfinished):
             raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
         raise
-    sync_folder(path.parent)
+    sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def open_alone(path: Path) -> Iterator[BinaryIO]:
+    """A file that is made if it is not there, opened to read and write; another process that wants it waits here."""
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+            _lock(file)
+            if _is_still(path, file):  # while we waited it may have got another name, or been taken away
+                yield file
+                return
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    """Whether the path is that of the open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(file: BinaryIO) -> None:
+    """Waits until no other process has the file; where files cannot be locked, nobody waits."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:

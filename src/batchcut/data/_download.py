@@ -1,17 +1,16 @@
 """Fetches a published file: goes on where it was broken off, checks the sum, and only then gives it its name."""
 
-import contextlib
 import errno
 import hashlib
 import http.client
-import os
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+
+from batchcut._files import open_alone
 
 from ._official import Source
 
@@ -38,7 +37,7 @@ def fetch(source: Source, target: Path, *, progress: Transfer | None = None, wai
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    with _alone(part) as file:
+    with open_alone(part) as file:
         if target.is_file():
             part.unlink(missing_ok=True)
             return target
@@ -117,21 +116,6 @@ def _read_on(source: Source, address: str, file: IO[bytes], progress: Transfer) 
 def _goes_on(answer: http.client.HTTPResponse, start: int) -> bool:
     """Whether the server sends what was asked for; one that cannot sends the whole file."""
     return answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(f"bytes {start}-")
-
-
-@contextlib.contextmanager
-def _alone(part: Path) -> Iterator[IO[bytes]]:
-    """The unfinished file, opened to append; another process that wants it waits here."""
-    while True:
-        with part.open("ab") as file:
-            if sys.platform != "win32":
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
-            if not part.exists() or part.stat().st_ino != os.fstat(file.fileno()).st_ino:
-                continue  # it was finished while we waited, and is no longer the unfinished file
-            yield file
-            return
 
 
 def _silent(name: str, done: int, total: int) -> None:

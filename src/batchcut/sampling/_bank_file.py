@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import invalid
+from batchcut._files import write_whole
 
 _MAGIC = b"batchcut bank 1\n"
 _HEADER = np.dtype([("magic", "S16"), ("n", "<i8"), ("dim", "<i8"), ("itemsize", "<i8"), ("clock", "<i8")])
@@ -55,13 +56,12 @@ def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
-    """Under another name first, so that a file that is there is whole."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with unfinished.open("wb") as file:
+    def write(file: BinaryIO) -> None:
         file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0)], _HEADER).tobytes())
-        np.full(n, -1, np.int64).tofile(file)
+        file.write(np.full(n, -1, np.int64).tobytes())
         file.truncate(size)
-    unfinished.replace(path)
+
+    write_whole(path, write)
 
 
 def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
