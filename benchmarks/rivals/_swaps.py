@@ -29,7 +29,7 @@ def _search(pairs: Pairs, batch_size: int, temperature: float, samples: Batches)
     weighting = Weighting.of(pairs, batch_size, temperature, None)
     scores = (pairs.u * weighting.scale) @ pairs.v.T
     weights = np.empty_like(scores)
-    weigh(scores, scores.diagonal().copy(), weighting.log_negatives, weighting.bars, weights)
+    weigh(scores, scores.diagonal().copy(), weighting.log_negatives, weighting.bars, weights, 0, count)
     del scores
     members = np.arange(count, dtype=np.int32).reshape(rows, -1)
     place = np.repeat(np.arange(rows, dtype=np.int32), batch_size)

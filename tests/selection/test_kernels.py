@@ -1,4 +1,6 @@
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -7,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import batchcut as bc
+from batchcut.selection import _refine
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._neighbours import _centre_count, chain
+from batchcut.selection._parallel import Workers
 from batchcut.selection._refine import _layout, kinship, pool_weights
 from batchcut.selection._score import Weighting
 from batchcut.selection._swap import disturb, improve, sum_by_batch
@@ -26,6 +30,25 @@ def test_pool_weights_are_pair_weights(make_pairs: MakePairs, count: int, tau: f
     expected = bc.pair_weights(u, v, 8, tau, margin=margin)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5 / tau)
     np.testing.assert_array_equal(found, found.T)
+
+
+def test_pools_weighed_in_parts_have_the_same_weights(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = unit_pairs(*make_pairs(150), normalize=True)
+    for tau in (0.01, 0.1):
+        weighting = Weighting.of(pairs, 8, tau, 0.1)
+        monkeypatch.setattr(_refine, "_ROWS_AT_ONCE", 2048)
+        whole = pool_weights(pairs, np.arange(150), weighting)[:, :150].copy()
+        monkeypatch.setattr(_refine, "_ROWS_AT_ONCE", 40)
+        parts = pool_weights(pairs, np.arange(150), weighting)[:, :150]
+        np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(parts, parts.T)
+
+
+def test_weighing_ends_once_the_work_is_stopped(make_pairs: MakePairs) -> None:
+    pairs, stopped = unit_pairs(*make_pairs(20), normalize=True), Event()
+    stopped.set()
+    with pytest.raises(CancelledError):
+        pool_weights(pairs, np.arange(20), Weighting.of(pairs, 4, 0.1, None), Workers(None, stopped))
 
 
 def state_of(weights: Any, batches: Any, codes: Any = None) -> Any:

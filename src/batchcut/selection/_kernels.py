@@ -51,16 +51,25 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, bars: Floats, out: Floats) -> None:
+def weigh(
+    scores: Floats,
+    positive: Floats,
+    log_negatives: np.float32,
+    bars: Floats,
+    out: Floats,
+    first: int,
+    last: int,
+) -> None:
     """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
 
     A pair gets no weight where its two scores together reach the two `bars` (P,) of its samples. Rows of both square
-    arrays may be longer than P; the rest is not touched.
+    arrays may be longer than P; the rest is not touched. Only pairs k ≤ l with `first` ≤ k < `last` are written, in
+    both places, so that a large pool can be weighed in parts.
     """
     count = scores.shape[0]
     flipped = np.empty((_TILE, _TILE), np.float32)
-    for top in range(0, count, _TILE):
-        rows = min(_TILE, count - top)
+    for top in range(first, last, _TILE):
+        rows = min(_TILE, last - top)
         for left in range(top, count, _TILE):
             columns = min(_TILE, count - left)
             for j in range(columns):
@@ -83,7 +92,9 @@ def weigh(scores: Floats, positive: Floats, log_negatives: np.float32, bars: Flo
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
-def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Floats, out: Floats) -> None:
+def weigh_fast(
+    scores: Floats, highest: np.float32, factor: Floats, limit: Floats, out: Floats, first: int, last: int
+) -> None:
     """The same weights as `weigh` with half as many exponentials, where nothing overflows.
 
     With E = exp(s − highest), a weight is one logarithm: log Π (1 + E factor) over the two scores and two anchors,
@@ -92,8 +103,8 @@ def weigh_fast(scores: Floats, highest: np.float32, factor: Floats, limit: Float
     """
     count = scores.shape[0]
     there, back = np.empty((_TILE, _TILE), np.float32), np.empty((_TILE, _TILE), np.float32)
-    for top in range(0, count, _TILE):
-        rows = min(_TILE, count - top)
+    for top in range(first, last, _TILE):
+        rows = min(_TILE, last - top)
         for left in range(top, count, _TILE):
             columns = min(_TILE, count - left)
             for i in range(rows):

@@ -1,6 +1,8 @@
 """The search within one pool of batches: weights once, then swaps."""
 
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from ._swap import Indices, disturb, improve, sum_by_batch
 
 _SWEEPS = 5
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
+_ROWS_AT_ONCE = 2048  # of a pool, weighed between two looks at whether to stop
 _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
@@ -38,7 +41,7 @@ def refine(
     """
     samples = batches[batches >= 0]
     count = len(samples)
-    weights = pool_weights(pairs, samples, weighting)
+    weights = pool_weights(pairs, samples, weighting, crew)
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))
     sums = np.empty((len(batches), weights.shape[1]), np.float32)
@@ -76,28 +79,36 @@ def least_gain(sums: Floats) -> np.float32:
     return np.float32(_LEAST_GAIN * min(np.float32(1), sums.max()))
 
 
-def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting) -> Floats:
-    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory, rows padded."""
+def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting, crew: Workers = ALONE) -> Floats:
+    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory, rows padded.
+
+    A large pool is weighed in parts, and it ends between two of them once the work of `crew` is stopped.
+    """
     count = len(samples)
     scores, weights = _square("scores", count), _square("weights", count)
-    u = pairs.u[samples]
+    parts = [(start, min(count, start + _ROWS_AT_ONCE)) for start in range(0, count, _ROWS_AT_ONCE)]
+    u, v = pairs.u[samples], pairs.v[samples]
     u *= weighting.scale
-    np.matmul(u, pairs.v[samples].T, out=scores[:, :count])
-    positive = scores.diagonal().astype(np.float64)
+    for first, last in parts:
+        crew.go_on()
+        np.matmul(u[first:last], v.T, out=scores[first:last, :count])
+    weigh_part = _weigh_part(scores, samples, weighting, weights)
+    for first, last in parts:
+        crew.go_on()
+        weigh_part(first, last)
+    return weights
+
+
+def _weigh_part(scores: Floats, samples: Ints, weighting: Weighting, out: Floats) -> Callable[[int, int], None]:
+    """A function that weighs the samples from one place of the pool up to another with all after them."""
+    positive, bars = scores.diagonal().astype(np.float64), weighting.bars[samples]
     highest = float(weighting.scale) * (1 + 1e-5)
     exponent = highest - positive + float(weighting.log_negatives)
-    if 4 * exponent.max() < _LARGEST_EXPONENT:
-        limit = np.exp(np.minimum(weighting.bars[samples].astype(np.float64) - highest, _LARGEST_EXPONENT / 2))
-        weigh_fast(
-            scores,
-            np.float32(highest),
-            np.exp(exponent).astype(np.float32),
-            limit.astype(np.float32),
-            weights,
-        )
-    else:
-        weigh(scores, positive.astype(np.float32), weighting.log_negatives, weighting.bars[samples], weights)
-    return weights
+    if 4 * exponent.max() >= _LARGEST_EXPONENT:
+        return partial(weigh, scores, positive.astype(np.float32), weighting.log_negatives, bars, out)
+    factor = np.exp(exponent).astype(np.float32)
+    limit = np.exp(np.minimum(bars.astype(np.float64) - highest, _LARGEST_EXPONENT / 2)).astype(np.float32)
+    return partial(weigh_fast, scores, np.float32(highest), factor, limit, out)
 
 
 def _square(name: str, count: int) -> Floats:
