@@ -92,6 +92,7 @@ def broken(u: npt.NDArray[np.float64], value: float) -> npt.NDArray[np.float64]:
         (lambda u: (9 * u).astype(int), TypeError, "u must hold floating-point numbers; got int64"),
         (lambda u: u.astype(object), TypeError, "u must hold floating-point numbers; got object"),
         (lambda u: u.astype("M8[s]"), TypeError, r"u must hold floating-point numbers; got datetime64\[s\]"),
+        (lambda u: np.ma.masked_where(u == u[0, 0], u), ValueError, "u must have no masked entries; got 1 of 128"),
         (lambda u: [[1.0, 2.0], [3.0]], ValueError, "u must be an array; got list"),
         (lambda u: u[:-1], ValueError, r"v must have the shape of u, \(15, 8\); got \(16, 8\)"),
     ],
@@ -118,6 +119,8 @@ def test_rows_that_are_not_unit_can_be_refused(make_pairs: MakePairs) -> None:
         [2**70, -1, 2**70, 5],
         np.array([3, 1, 3, 2], np.uint8),
         ["c", "a", "c", "b"],
+        [b"c", b"a", b"c", b"b"],
+        np.ma.array([3, 1, 3, 2], mask=False),
         np.array(["c", "a", "c", "b"], object),
         np.array(["c", "a", "c", "b"], np.dtypes.StringDType()),
     ],
@@ -142,6 +145,10 @@ def test_groups_of_one_are_no_groups() -> None:
         ([0.5, 1, 2, 3], TypeError, "groups must hold integers or strings; got float64"),
         (np.zeros(4, "M8[D]"), TypeError, r"groups must hold integers or strings; got datetime64\[D\]"),
         (np.array([1, "a", None, 2], object), TypeError, "groups must hold integers or strings; got NoneType"),
+        ([1, "1", 2, "3"], TypeError, "groups must hold integers or strings, not both; got 2 and 2 of them"),
+        (np.array([1, "1", 2, 3], object), TypeError, "not both; got 3 and 1 of them"),
+        (("a", 1.5, "b", "c"), TypeError, "groups must hold integers or strings; got float"),
+        (np.ma.masked_equal([1, 1, 2, 3], 3), ValueError, "groups must have no masked entries; got 1 of 4"),
     ],
 )
 def test_bad_groups_are_refused(groups: object, error: type[Exception], text: str) -> None:

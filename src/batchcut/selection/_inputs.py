@@ -1,5 +1,6 @@
 """What selectors accept: arrays of many kinds, made into unit rows; groups, made into integer codes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -92,6 +93,8 @@ def as_array(argument: str, values: object) -> npt.NDArray[Any]:
         if str(tensor.dtype) == "torch.bfloat16":  # NumPy has no such type
             tensor = tensor.float()
         return np.asarray(tensor.numpy())
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        raise invalid(argument, "have no masked entries", f"{int(values.mask.sum())} of {values.size}")
     try:
         return values if isinstance(values, np.ndarray) else np.asarray(tensor)
     except ValueError as error:
@@ -106,16 +109,30 @@ def group_codes(groups: object, count: int) -> Ints | None:
     if labels.ndim != 1 or len(labels) != count:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
     if labels.dtype.kind == "O":
-        odd = [x for x in labels if isinstance(x, bool) or not isinstance(x, (str, int, np.integer))]
-        if odd:
-            raise wrong_type("groups", "hold integers or strings", odd[0])
+        _check_labels(labels)
         ids: dict[object, int] = {}
         codes = np.fromiter((ids.setdefault(x, len(ids)) for x in labels), np.int64, count)
     elif labels.dtype.kind in "iuUST":
+        if labels.dtype.kind in "US" and isinstance(groups, (list, tuple)):
+            _check_labels(groups)  # NumPy has made strings of all that stood beside one
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     else:
         raise wrong_dtype("groups", "hold integers or strings", labels.dtype.name)
     return codes if int(codes.max()) + 1 < count else None
+
+
+def _check_labels(labels: Iterable[object]) -> None:
+    """Refuses labels that are neither integers nor strings, and 1 beside "1", which could mean either group."""
+    numbers = words = 0
+    for label in labels:
+        if isinstance(label, (str, bytes)):
+            words += 1
+        elif isinstance(label, (int, np.integer)) and not isinstance(label, bool):
+            numbers += 1
+        else:
+            raise wrong_type("groups", "hold integers or strings", label)
+    if numbers and words:
+        raise wrong_dtype("groups", "hold integers or strings, not both", f"{numbers} and {words} of them")
 
 
 def check_batch_size(batch_size: object, count: int) -> int:
