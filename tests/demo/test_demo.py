@@ -51,6 +51,27 @@ def test_all_methods_are_compared_at_equal_steps(outcome: Outcome) -> None:
     assert all(0 <= row.top1 <= 1 and row.mean_loss > 0 for row in outcome.rows)
 
 
+@pytest.mark.slow
+def test_the_search_is_compiled_before_the_first_run(tmp_path: Path) -> None:
+    """In a process that has no compiled code at hand, as on a new machine."""
+    program = """
+import sys
+from pathlib import Path
+from batchcut.demo import run_demo
+
+def compiled():
+    return {path.name for path in Path(sys.argv[2]).rglob("*.nbc") if "selection" in str(path)}
+
+seen = {}
+run_demo(sys.argv[1], seeds=1, quick=True, workers=1, observe=lambda event: seen.setdefault(event["event"], compiled()))
+assert list(seen)[:3] == ["compiles", "compiled", "begins"], list(seen)
+assert not seen["compiles"] and seen["compiled"] == compiled(), compiled() - seen["compiled"]
+"""
+    cache = tmp_path / "cache"
+    command = [sys.executable, "-c", program, str(tmp_path / "out"), str(cache)]
+    subprocess.run(command, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)}, check=True)
+
+
 def test_settings_differ_in_the_selector_alone() -> None:
     texts = [to_toml(demo_config(method, seed=0)).partition("[selection.selector]") for method in METHODS]
     assert len({before for before, _, _ in texts}) == 1

@@ -119,9 +119,13 @@ class _Watcher:
         self._bar.stop()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """Shows an event of a run, which names its method and seed."""
-        kind, method = event["event"], str(event["method"])
-        if kind == "begins":
+        """Shows an event: of a run, which names its method and seed, or of what goes before."""
+        kind, method = event["event"], str(event.get("method", "Compiling, once on a machine"))
+        if kind == "compiles":
+            self._tasks[method] = self._bar.add_task(method, total=None, scores="")
+        elif kind == "compiled":
+            self._bar.remove_task(self._tasks.pop(method))
+        elif kind == "begins":
             self._tasks[method] = self._bar.add_task(f"{method:<9}", total=event["steps"], scores="")
         elif kind == "progress":
             self._bar.update(self._tasks[method], advance=event["advance"])

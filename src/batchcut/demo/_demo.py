@@ -5,6 +5,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from batchcut._errors import check_integer
 from batchcut.report import compare, read_run, write_report
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
@@ -129,6 +131,8 @@ def run_demo(
     for job in jobs:
         _check_same_settings(job)
     folder.mkdir(parents=True, exist_ok=True)
+    if not all(job.done for job in jobs):
+        _compile(demo_config("Cut", seed=0, quick=quick), _FEW if quick else _ALL, observe or _ignore)
     run_jobs(jobs, workers=workers, observe=observe or _ignore)
     comparison = compare([read_run(job.run) for job in jobs])
     rows = []
@@ -146,6 +150,14 @@ def run_demo(
         rows.append(row)
     report = write_report([job.run for job in jobs], folder / "report.html", title="batchcut demo")
     return Outcome(rows=tuple(rows), report=report)
+
+
+def _compile(config: Config, samples: int, observe: Observer) -> None:
+    """Plans once for nothing, so that the first run's planning is not what Numba takes on a new machine."""
+    observe({"event": "compiles"})
+    u, v = np.random.default_rng(0).standard_normal((2, samples, config.model.dim), np.float32)
+    config.selection.selector(u, v, batch_size=config.batch_size)
+    observe({"event": "compiled"})
 
 
 def _check_same_settings(job: Job) -> None:
