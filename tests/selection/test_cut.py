@@ -49,7 +49,7 @@ def test_cut_never_weighs_less_than_the_shuffle(make_pairs: MakePairs, data: st.
 
 def test_the_whole_set_never_weighs_less_either(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(512, clusters=20)
-    monkeypatch.setattr("batchcut.selection._cut._SMALL_SET", 4)
+    monkeypatch.setattr("batchcut.selection._cut._is_small", lambda _: False)
     random = bc.Shuffle()(u, v, batch_size=8)
     assert bc.Cut(margin=None)(u, v, batch_size=8).total_weight > 1.5 * random.total_weight
     easy = bc.Cut(margin=None)(u, v, batch_size=8).batches.T.reshape(-1, 8)  # one sample of each of eight batches
@@ -61,7 +61,7 @@ def test_a_set_is_kept_whose_weight_is_in_its_last_batches(
     make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     u, v = make_pairs(512, clusters=20)
-    monkeypatch.setattr("batchcut.selection._cut._SMALL_SET", 4)
+    monkeypatch.setattr("batchcut.selection._cut._is_small", lambda _: False)
     cut, random = bc.Cut(margin=None, temperature=10.0), bc.Shuffle(temperature=10.0)(u, v, batch_size=8)
     plan = cut(u, v, batch_size=8)
     rows = plan.batches[np.argsort(plan.weights)]
@@ -109,6 +109,23 @@ def test_hardness_grows_with_the_pool(make_pairs: MakePairs) -> None:
     losses = [bc.Cut(margin=None, pool=pool)(u, v, batch_size=16).mean_loss for pool in (2, 8, 64, None)]
     assert losses == sorted(losses)
     assert losses[-1] > 1.5 * losses[0]
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_the_whole_set_is_harder_than_half_of_it_also_without_clusters(make_pairs: MakePairs, size: int) -> None:
+    u, v = make_pairs(3200, 64)
+    weights = [bc.Cut(pool=pool)(u, v, batch_size=size).total_weight for pool in (1600 // size, None)]
+    assert weights[1] > weights[0]
+
+
+@pytest.mark.parametrize(("dim", "margin"), [(2, 0.05), (32, 0.05), (32, 0.3)])
+def test_sides_that_are_not_aligned_get_no_less_than_random_pools_give(
+    make_pairs: MakePairs, dim: int, margin: float
+) -> None:
+    u, v = make_pairs(4096, dim, clusters=50)
+    v = v[np.random.default_rng(0).permutation(len(v))]
+    weights = [bc.Cut(margin=margin, pool=pool)(u, v, batch_size=16).total_weight for pool in (32, None)]
+    assert weights[1] > 0.97 * weights[0]
 
 
 def test_rounds_help(make_pairs: MakePairs) -> None:

@@ -20,9 +20,11 @@ from ._score import Weighting, check_margin, check_temperature, score
 from ._seek import seek
 from ._selector import PlanningSelector
 
-_USUAL_BATCH = 64  # pools of larger batches have fewer, so that they have no more samples
+_USUAL_BATCHES = (32, 64)  # sizes; pools of larger ones have fewer, of smaller ones more, to have as many samples
 _LEAST_BATCHES = 4
-_SMALL_SET = 40  # batches that are searched as one pool, with kicks
+_IN_ONE_POOL = 40  # batches that are searched as one pool, with kicks
+_SMALL_SET = 2048  # samples that are
+_TRIED = 24  # batches of a small pool that shows what swaps in random pools bring
 _FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search of larger sets
 _SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
 _STEPS, _STEPS_OF_A_QUICK_SEARCH = 4, 2
@@ -43,26 +45,40 @@ def cut(
     """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition.
 
     Swaps only raise the weight of the partition they start from. That is the shuffled one itself in pools and in
-    sets so small that they are one pool; over the whole set it is not, and so the two are compared.
+    sets so small that they are one pool; over the whole set it is not, and so the two are compared. The search of the
+    whole set brings together what is similar. Where that has no weight, as with a wide margin or with sides that are
+    not aligned yet, swaps in random pools find more.
     """
     shuffled = request.shuffled()
-    if pool is not None or _pool_count(request, _SMALL_SET) == 1:
+    if pool is not None or _is_small(request):
         bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
         return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
     batches = cut_whole(request, weighting, rounds, crew)
-    if _outweighs(request, batches, shuffled, weighting, crew):
+    if _outweighs(request, batches, _promised(request, shuffled, weighting, crew), weighting, crew):
         return batches
-    bounds = pool_bounds(request.batch_count, _batches_in_pool(request, _SMALL_SET), partial=True)
+    bounds = pool_bounds(request.batch_count, _batches_in_pool(request, _IN_ONE_POOL), partial=True)
     quiet = replace(request, report=silent)  # all the work that was announced is done
-    return cut_pools(quiet, shuffled, bounds, weighting, rounds, crew)
+    pooled = cut_pools(quiet, shuffled, bounds, weighting, rounds, crew)
+    weight = score(request.pairs, pooled, weighting, crew).weights.sum()
+    return batches if _outweighs(request, batches, weight, weighting, crew) else pooled
 
 
-def _outweighs(request: Request, batches: Ints, others: Ints, weighting: Weighting, crew: Workers) -> bool:
-    """Whether `batches` weigh at least as much as `others`: weights are never negative, so a part may show it."""
-    least, total = score(request.pairs, others, weighting, crew).weights.sum(), 0.0
+def _promised(request: Request, shuffled: Ints, weighting: Weighting, crew: Workers) -> float:
+    """What the shuffled partition weighs or, if that is more, would weigh if a small pool of it were like the rest."""
+    rng = search_generator(request.seed, request.epoch)
+    few = shuffled[: _batches_in_pool(request, _TRIED)]
+    trial = _refine_task(request, weighting, 0, crew, (few, rng))
+    weights = score(request.pairs, np.concatenate([shuffled, trial]), weighting, crew).weights
+    whole, part = weights[: len(shuffled)], weights[len(shuffled) :]
+    return float(max(whole.sum(), part.mean() * len(shuffled)))
+
+
+def _outweighs(request: Request, batches: Ints, weight: float, weighting: Weighting, crew: Workers) -> bool:
+    """Whether `batches` weigh at least so much: weights are never negative, so a part may show it."""
+    total = 0.0
     for part in np.array_split(batches, _PARTS_WEIGHED):
         total += score(request.pairs, part, weighting, crew).weights.sum()
-        if total >= least:
+        if total >= weight:
             return True
     return False
 
@@ -138,12 +154,21 @@ def _refine_task(
     return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng, crew=crew)
 
 
-def _batches_in_pool(request: Request, most: int) -> int:
-    return min(most, max(_LEAST_BATCHES, most * _USUAL_BATCH // request.batch_size))
+def _is_small(request: Request) -> bool:
+    """Whether the whole set is searched as one pool."""
+    return len(request.used) <= _SMALL_SET or _pool_count(request, _IN_ONE_POOL) == 1
 
 
-def _pool_count(request: Request, most: int) -> int:
-    return -(-request.batch_count // _batches_in_pool(request, most))
+def _batches_in_pool(request: Request, usual: int) -> int:
+    """How many batches a pool has that holds `usual` ones of a usual size: fewer large ones, or more small ones."""
+    smallest, largest = _USUAL_BATCHES
+    if request.batch_size > largest:
+        return min(usual, max(_LEAST_BATCHES, usual * largest // request.batch_size))
+    return max(usual, usual * smallest // request.batch_size)
+
+
+def _pool_count(request: Request, usual: int) -> int:
+    return -(-request.batch_count // _batches_in_pool(request, usual))
 
 
 @dataclass(frozen=True, kw_only=True)
