@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from batchcut._errors import check_integer, check_positive, invalid, unknown_name, wrong_type
+from batchcut._errors import check_choice, check_flag, check_integer, check_positive, invalid, unknown_name, wrong_type
 
 
 def test_an_invalid_value_names_argument_rule_and_value() -> None:
@@ -25,10 +25,20 @@ def test_integers_in_range_come_back_as_int(value: object) -> None:
     assert number == value
 
 
-@pytest.mark.parametrize("value", [True, 2.0, "2", None, np.float64(2), np.bool_(True)])
+@pytest.mark.parametrize("value", [True, 2.0, "2", None, np.float64(2)])
 def test_other_types_are_no_integers(value: object) -> None:
     with pytest.raises(TypeError, match=rf"^k must be an integer; got {type(value).__name__}$"):
         check_integer("k", value, at_least=0)
+
+
+def test_a_type_with_the_name_of_another_is_named_in_full() -> None:
+    with pytest.raises(TypeError, match=r"^normalize must be True or False; got numpy\.bool$"):
+        check_flag("normalize", np.True_)
+
+
+def test_a_choice_is_a_string() -> None:
+    with pytest.raises(ValueError, match=r"^mode must be one of 'a', 'b'; got array"):
+        check_choice("mode", np.array(["a", "b"]), ("a", "b"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Checks of arguments that every part of the library shares; an error names the argument, the rule and the value."""
 
+import builtins
 import difflib
 import math
 from collections.abc import Collection
@@ -13,7 +14,11 @@ def invalid(argument: str, rule: str, got: object) -> ValueError:
 
 def wrong_type(argument: str, rule: str, got: object) -> TypeError:
     """The error for an argument of the wrong type."""
-    return TypeError(f"{argument} must {rule}; got {type(got).__name__}")
+    kind = type(got)
+    name = kind.__name__
+    if getattr(builtins, name, kind) is not kind:  # as numpy.bool is not bool
+        name = f"{kind.__module__}.{name}"
+    return TypeError(f"{argument} must {rule}; got {name}")
 
 
 def wrong_dtype(argument: str, rule: str, got: str) -> TypeError:
@@ -51,7 +56,7 @@ def check_flag(argument: str, value: object) -> None:
 
 def check_choice(argument: str, value: object, choices: Collection[str]) -> None:
     """Refuses a value that is not among the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise invalid(argument, f"be one of {', '.join(map(repr, choices))}", repr(value))
 
 

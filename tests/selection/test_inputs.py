@@ -70,6 +70,13 @@ def test_all_kinds_of_array_give_the_same_plan(make_pairs: MakePairs, tmp_path: 
         np.testing.assert_array_equal(bc.Cut()(left, right, batch_size=8).batches, expected.batches)
 
 
+def test_the_order_in_memory_does_not_matter(make_pairs: MakePairs) -> None:
+    u, v = ((3 * side).astype(np.float32) for side in make_pairs(96, 33))
+    other = np.zeros((96, 66), np.float32)
+    other[:, ::2] = v
+    assert bc.Cut()(u, v, batch_size=8) == bc.Cut()(np.asfortranarray(u), other[:, ::2], batch_size=8)
+
+
 def test_bfloat16_tensors_are_accepted(make_pairs: MakePairs) -> None:
     u, v = (torch.tensor(side).to(torch.bfloat16) for side in make_pairs(32))
     assert len(bc.Shuffle()(u, v, batch_size=8)) == 4
@@ -93,6 +100,13 @@ def broken(u: npt.NDArray[np.float64], value: float) -> npt.NDArray[np.float64]:
         (lambda u: u.astype(object), TypeError, "u must hold floating-point numbers; got object"),
         (lambda u: u.astype("M8[s]"), TypeError, r"u must hold floating-point numbers; got datetime64\[s\]"),
         (lambda u: np.ma.masked_where(u == u[0, 0], u), ValueError, "u must have no masked entries; got 1 of 128"),
+        (lambda u: None, TypeError, "u must be an array; got NoneType"),
+        (
+            lambda u: torch.tensor(u).to_sparse(),
+            TypeError,
+            "u must be a dense tensor of a type that NumPy has",
+        ),
+        (lambda u: torch.empty(16, 8, device="meta"), TypeError, "u must be a dense tensor .* got .* on meta"),
         (lambda u: [[1.0, 2.0], [3.0]], ValueError, "u must be an array; got list"),
         (lambda u: u[:-1], ValueError, r"v must have the shape of u, \(15, 8\); got \(16, 8\)"),
     ],
@@ -147,6 +161,7 @@ def test_groups_of_one_are_no_groups() -> None:
         (np.array([1, "a", None, 2], object), TypeError, "groups must hold integers or strings; got NoneType"),
         ([1, "1", 2, "3"], TypeError, "groups must hold integers or strings, not both; got 2 and 2 of them"),
         (np.array([1, "1", 2, 3], object), TypeError, "not both; got 3 and 1 of them"),
+        ((x for x in range(4)), TypeError, "groups must be an array; got generator"),
         (("a", 1.5, "b", "c"), TypeError, "groups must hold integers or strings; got float"),
         (np.ma.masked_equal([1, 1, 2, 3], 3), ValueError, "groups must have no masked entries; got 1 of 4"),
     ],

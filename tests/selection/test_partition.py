@@ -86,3 +86,22 @@ def test_exchange_replaces_some_samples_and_parts_groups() -> None:
 def test_exchange_keeps_the_padding_of_a_short_batch() -> None:
     batches = np.array([[0, 1], [2, -1]])
     assert exchange_samples(batches, np.array([2]), np.array([3]), count=4).tolist() == [[0, 1], [3, -1]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: random_partition(10.0, batch_size=3), TypeError, "count must be an integer; got float"),  # type: ignore[arg-type]
+        (lambda: random_partition(10, batch_size=3, seed=-1), ValueError, "seed must be at least 0; got -1"),
+        (lambda: used_samples(10, unit=0), ValueError, "unit must be at least 1; got 0"),
+        (lambda: batch_count(Cut, 10, 3), ValueError, r"selector must be made first, as by Cut\(\); got the class Cut"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_arguments_are_refused(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=f"^{text}$"):
+        call()
+
+
+def test_what_is_called_as_a_selector_is_one() -> None:
+    assert isinstance(Cut(), Selector)
+    assert not isinstance("Cut", Selector)

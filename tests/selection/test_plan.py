@@ -3,6 +3,7 @@ import dataclasses
 import json
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,8 @@ def test_equality_ignores_the_seconds_alone(plan: bc.BatchPlan) -> None:
     assert dataclasses.replace(plan, losses=plan.losses + 1) != plan
     assert dataclasses.replace(plan, seed=77) != plan
     assert dataclasses.replace(plan, epoch=77) != plan
-    assert dataclasses.replace(plan, group_pairs=77) != plan
-    assert dataclasses.replace(plan, margin_pairs=77) != plan
+    assert dataclasses.replace(plan, group_pairs=plan.group_pairs + 1) != plan
+    assert dataclasses.replace(plan, margin_pairs=plan.margin_pairs + 1) != plan
     assert plan != "plan"
 
 
@@ -108,6 +109,7 @@ def test_settings_from_numpy_are_saved_as_plain_numbers(make_pairs: MakePairs, t
     small: dict[str, Any] = {name: np.uint8(value) for name, value in call.items()}
     plan = bc.Cut(**numbers | {"margin": np.float32(0.5)})(u, v, **small)
     assert plan == bc.Cut(**settings)(u, v, **call)
+    assert plan == bc.Cut(**settings | {"temperature": Fraction(1, 4), "threads": 1})(u, v, **call)
     plan.save(tmp_path / "plan")
     assert bc.BatchPlan.load(tmp_path / "plan") == plan
     facts = [plan.temperature, plan.seed, plan.epoch, plan.count, *plan.settings.values()]
@@ -232,6 +234,10 @@ def with_value(batches: Any, row: int, column: int, value: int) -> Any:
         (lambda p: {"seconds": np.inf}, ValueError, "seconds must be finite and at least 0; got inf"),
         (lambda p: {"losses": p.losses * np.nan}, ValueError, "losses must hold finite numbers; got nan in batch 0"),
         (lambda p: {"weights": p.weights + np.inf}, ValueError, "weights must hold finite numbers; got inf in batch 0"),
+        (lambda p: {"losses": -p.losses}, ValueError, "losses must hold no negative numbers; got -"),
+        (lambda p: {"weights": p.weights - 1e9}, ValueError, "weights must hold no negative numbers; got -"),
+        (lambda p: {"group_pairs": 10**9}, ValueError, "group_pairs must be at most [0-9]+; got 1000000000"),
+        (lambda p: {"margin_pairs": -1}, ValueError, "margin_pairs must be at least 0; got -1"),
         (lambda p: {"losses": p.losses.astype("M8[s]")}, TypeError, "losses must hold float64; got datetime64"),
         (lambda p: {"repeats": 1}, TypeError, "repeats must be True or False; got int"),
         (lambda p: {"method": 3}, TypeError, "method must be a string; got int"),

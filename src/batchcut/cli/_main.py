@@ -15,6 +15,7 @@ from typing import NoReturn, Protocol
 import tyro
 
 import batchcut
+from batchcut._interrupts import interrupts_kept
 
 from ._completion import PRINT, SHELLS, WRITE, complete
 from ._demo import Demo
@@ -79,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     verb: Verb | None = None
     try:
         verb = parsed(words)
-        sys.exit(verb.run())
+        with interrupts_kept():
+            sys.exit(verb.run())
     except BrokenPipeError:
         # Whoever read the output has had enough. What is left in the buffer must go somewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -177,11 +178,13 @@ class Cut(PlanningSelector):
 
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
-    never below that of `Shuffle()` with the same seed and epoch. Memory above the embeddings is about
-    100 MB per thread for batches of 64 in 128 dimensions, and time grows in proportion to N.
+    never below that of the batches of `Shuffle()` with the same seed and epoch, weighed with the same margin and
+    temperature. Memory above the embeddings is about 100 MB per thread for batches of 64 in 128 dimensions, and time
+    grows in proportion to N. In pools it is 8 (pool · B)² bytes per thread, and time grows with the pool.
 
     Attributes:
-        pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set.
+        pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set,
+            by a search that does not look at all pairs. A pool of all batches does, for somewhat harder ones.
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
         rounds: How often the search comes back to each sample; in pools, after a kick. One is a quick search, for
             trainings whose steps take milliseconds.
@@ -199,6 +202,8 @@ class Cut(PlanningSelector):
     margin: float | None = 0.05
     threads: int | None = None
     normalize: bool = True
+
+    not_recorded: ClassVar[frozenset[str]] = frozenset({"threads"})
 
     def __post_init__(self) -> None:
         check_pool(self.pool)

@@ -89,16 +89,23 @@ def as_array(argument: str, values: object) -> npt.NDArray[Any]:
     """A NumPy view of an array, a memory map, a nested list or a torch tensor (torch itself is not imported)."""
     tensor: Any = values
     if hasattr(tensor, "detach") and hasattr(tensor, "cpu"):
-        tensor = tensor.detach().cpu()
-        if str(tensor.dtype) == "torch.bfloat16":  # NumPy has no such type
-            tensor = tensor.float()
-        return np.asarray(tensor.numpy())
+        try:
+            tensor = tensor.detach().cpu()
+            if str(tensor.dtype) == "torch.bfloat16":  # NumPy has no such type
+                tensor = tensor.float()
+            return np.asarray(tensor.numpy())
+        except (TypeError, RuntimeError) as error:  # sparse, quantised, without data
+            found = f"{tensor.dtype}, {tensor.layout}, on {tensor.device}"
+            raise wrong_dtype(argument, "be a dense tensor of a type that NumPy has", found) from error
     if isinstance(values, np.ma.MaskedArray) and values.mask.any():
         raise invalid(argument, "have no masked entries", f"{int(values.mask.sum())} of {values.size}")
     try:
-        return values if isinstance(values, np.ndarray) else np.asarray(tensor)
+        array = values if isinstance(values, np.ndarray) else np.asarray(tensor)
     except ValueError as error:
         raise invalid(argument, "be an array", f"{type(values).__name__} ({error})") from error
+    if array.ndim == 0 and not isinstance(values, np.ndarray):
+        raise wrong_type(argument, "be an array", values)
+    return array
 
 
 def group_codes(groups: object, count: int) -> Ints | None:
@@ -149,7 +156,8 @@ def _blocks(source: npt.NDArray[Any]) -> list[tuple[int, npt.NDArray[Any]]]:
 
 
 def _wide(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.asarray(block, np.float64 if block.dtype.itemsize > 4 else np.float32)
+    """The block in float32 or float64, in the order in memory that sums are rounded the same way in."""
+    return np.ascontiguousarray(block, np.float64 if block.dtype.itemsize > 4 else np.float32)
 
 
 def _norms(argument: str, block: npt.NDArray[Any], start: int) -> npt.NDArray[Any]:

@@ -28,7 +28,8 @@ class Ordered(PlanningSelector):
 
     - Without replacement (`alg:osgd_wo_replacement`): the samples are randomly partitioned, and of each k batches in
       turn the q with the largest loss are kept. Batches beyond the last whole k are not used.
-    - With replacement (`alg:osgd`): at each step, k different uniform subsets of B samples are drawn.
+    - With replacement (`alg:osgd`): at each step, k different uniform subsets of B samples are drawn, unless `groups`
+      leave fewer than k.
     - `exact`: k = C(N, B); the plan holds the q largest of all batches there are. For small N. Groups are counted,
       not parted.
 
@@ -38,7 +39,7 @@ class Ordered(PlanningSelector):
         k: How many candidates a step looks at; None only with `exact`, where it is C(N, B).
         q: How many of them it keeps, at most k.
         replacement: Draw candidates with replacement.
-        steps: With replacement: how many steps the plan holds; None: as many as there would be without.
+        steps: With replacement: how many steps the plan holds; None: ⌊N / (B · k)⌋, at least one.
         exact: Go through all C(N, B) batches.
         temperature: τ, at which losses are compared.
         normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from threading import Event
+from threading import Event, Lock, local
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -23,6 +23,7 @@ class Workers:
     def __init__(self, executor: ThreadPoolExecutor | None, stopped: Event) -> None:
         self._executor = executor
         self._stopped = stopped
+        self.scratch = local()  # memory that each thread uses again, for as long as there is this crew
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], done: Callable[[float], None] = silent) -> list[R]:
         """The results of all tasks; `done` hears the share of them that is finished."""
@@ -36,7 +37,9 @@ class Workers:
 
     def alone(self) -> "Workers":
         """For the parts of a task: they run on its thread, and no further one begins once the work is stopped."""
-        return Workers(None, self._stopped)
+        part = Workers(None, self._stopped)
+        part.scratch = self.scratch
+        return part
 
     def go_on(self) -> None:
         """Ends a task, by an error that nobody waits for, once the work is stopped."""
@@ -51,6 +54,31 @@ class Workers:
 ALONE = Workers(None, Event())
 
 
+class _BlasOnOneThread:
+    """A limit for the whole process, so that of plans made side by side the first sets it and the last lifts it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limit: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._limit is None:
+                self._limit = threadpool_limits(limits=1, user_api="blas")
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._limit is not None and not self._users:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+_blas_on_one_thread = _BlasOnOneThread()
+
+
 @contextmanager
 def workers(threads: int) -> Iterator[Workers]:
     """Threads for tasks that release the interpreter's lock; BLAS inside a task stays on that task's thread.
@@ -58,9 +86,9 @@ def workers(threads: int) -> Iterator[Workers]:
     BLAS on one thread is also what makes results equal bit by bit for any number of threads. After an exception or
     Ctrl-C, tasks and parts of tasks that have not begun are dropped; each takes well under a second.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _blas_on_one_thread:
         if threads == 1:
-            yield ALONE
+            yield Workers(None, Event())
             return
         executor, stopped = ThreadPoolExecutor(threads), Event()
         try:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from batchcut._errors import check_integer, invalid
+
 from ._cut import Cut
 from ._epoch import Leftover, check_leftover, deal, order_generator, split_off_leftover
 from ._groups import part_groups
@@ -21,7 +23,7 @@ def random_partition(
 
     Where the last batch is short, its row ends in -1.
     """
-    size = check_batch_size(batch_size, count)
+    size = check_batch_size(batch_size, check_integer("count", count, at_least=2))
     used = used_samples(count, unit=size, seed=seed, epoch=epoch, leftover=leftover)
     batches = deal(order_generator(seed, epoch).permutation(used), size)
     codes = group_codes(groups, count)
@@ -30,6 +32,10 @@ def random_partition(
 
 def used_samples(count: int, *, unit: int, seed: int = 0, epoch: int = 0, leftover: Leftover = "rotate") -> Ints:
     """The samples that an epoch uses, ascending: with "rotate" a multiple of `unit`, none left out twice running."""
+    check_integer("count", count, at_least=1)
+    check_integer("unit", unit, at_least=1)
+    check_integer("seed", seed, at_least=0)
+    check_integer("epoch", epoch, at_least=0)
     used, _ = split_off_leftover(count, unit, leftover=check_leftover(leftover), seed=seed, epoch=epoch)
     return used
 
@@ -56,6 +62,8 @@ def batch_count(selector: Selector, count: int, batch_size: int) -> int:
 
     0 where there are too few batches for `Ordered` to choose from; an error where a pool does not fit them.
     """
+    if isinstance(selector, type):
+        raise invalid("selector", f"be made first, as by {selector.__name__}()", f"the class {selector.__name__}")
     partition = -(-count // batch_size)
     if isinstance(selector, Ordered):
         if selector.exact:

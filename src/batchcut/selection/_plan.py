@@ -88,7 +88,7 @@ class BatchPlan:
             object.__setattr__(self, name, _frozen(name, getattr(self, name), np.int64))
         for name in ("losses", "weights"):
             object.__setattr__(self, name, _frozen(name, getattr(self, name), np.float64))
-        for name in ("count", "seed", "epoch", "group_pairs", "margin_pairs"):
+        for name in ("count", "seed", "epoch"):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), at_least=0))
         object.__setattr__(self, "settings", _frozen_settings(self.settings))
         object.__setattr__(self, "temperature", check_positive("temperature", self.temperature))
@@ -102,6 +102,9 @@ class BatchPlan:
         _check_left_over(self.batches, self.left_over, self.count)
         for name in ("losses", "weights"):
             _check_outcome(name, getattr(self, name), len(self))
+        pairs = len(self) * math.comb(self.batch_size, 2)
+        for name in ("group_pairs", "margin_pairs"):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), at_least=0, at_most=pairs))
 
     def __len__(self) -> int:
         return int(self.batches.shape[0])
@@ -204,16 +207,22 @@ def _frozen(name: str, values: npt.NDArray[Any], dtype: type[np.generic]) -> npt
 
 
 def _frozen_settings(settings: object) -> Mapping[str, Setting]:
-    """The settings, with NumPy's numbers made plain ones: what is saved comes back the same."""
+    """The settings, with all kinds of numbers made plain ones: what is saved comes back the same."""
     if not isinstance(settings, Mapping):
         raise wrong_type("settings", "be a mapping", settings)
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+    plain = {name: _plain(value) for name, value in settings.items()}
     for name, value in plain.items():
         if not isinstance(name, str):
             raise wrong_type("settings", "be named by strings", name)
         if value is not None and not isinstance(value, (bool, int, float, str)):
             raise wrong_type(f"settings[{name!r}]", "be a number, a string or None", value)
     return MappingProxyType(plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return float(value) if isinstance(value, Real) and not isinstance(value, int) else value
 
 
 def _check_seconds(seconds: object) -> float:
@@ -239,6 +248,8 @@ def _check_outcome(name: str, values: Doubles, count: int) -> None:
     if not np.isfinite(values).all():
         worst = int(np.isfinite(values).argmin())
         raise invalid(name, "hold finite numbers", f"{values[worst]} in batch {worst}")
+    if values.min() < 0:
+        raise invalid(name, "hold no negative numbers", f"{values.min()} in batch {int(values.argmin())}")
 
 
 def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:

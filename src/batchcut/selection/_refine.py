@@ -1,6 +1,5 @@
 """The search within one pool of batches: weights once, then swaps."""
 
-import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -19,8 +18,6 @@ _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
-
-_scratch = threading.local()
 
 
 def refine(
@@ -80,12 +77,12 @@ def least_gain(sums: Floats) -> np.float32:
 
 
 def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting, crew: Workers = ALONE) -> Floats:
-    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory, rows padded.
+    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory of the crew, rows padded.
 
     A large pool is weighed in parts, and it ends between two of them once the work of `crew` is stopped.
     """
     count = len(samples)
-    scores, weights = _square("scores", count), _square("weights", count)
+    scores, weights = (_square(crew, name, count) for name in ("scores", "weights"))
     parts = [(start, min(count, start + _ROWS_AT_ONCE)) for start in range(0, count, _ROWS_AT_ONCE)]
     u, v = pairs.u[samples], pairs.v[samples]
     u *= weighting.scale
@@ -111,14 +108,14 @@ def _weigh_part(scores: Floats, samples: Ints, weighting: Weighting, out: Floats
     return partial(weigh_fast, scores, np.float32(highest), factor, limit, out)
 
 
-def _square(name: str, count: int) -> Floats:
+def _square(crew: Workers, name: str, count: int) -> Floats:
     """Scratch of `count` rows, so long that elements above each other do not fall on the same lines of the cache."""
     length = -(-count // _LINE) * _LINE
     length += _LINE * (length % (16 * _LINE) == 0)
-    buffer: Floats | None = getattr(_scratch, name, None)
+    buffer: Floats | None = getattr(crew.scratch, name, None)
     if buffer is None or buffer.size < count * length:
         buffer = np.empty(count * length, np.float32)
-        setattr(_scratch, name, buffer)
+        setattr(crew.scratch, name, buffer)
     return buffer[: count * length].reshape(count, length)
 
 

@@ -1,6 +1,7 @@
 """What every selector checks before it works, and measures after."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,14 +91,14 @@ def open_request(
 def close_request(
     request: Request,
     batches: Ints,
-    selector: object,
+    method: str,
+    settings: Mapping[str, Any],
     weighting: Weighting,
     *,
     repeats: bool,
     crew: Workers,
 ) -> BatchPlan:
     """Measures the batches that were chosen and makes the plan."""
-    settings: dict[str, Any] = dict(vars(selector))
     outcome = score(request.pairs, batches, weighting, crew)
     absent = np.ones(len(request.pairs), bool)
     absent[batches[batches >= 0]] = False
@@ -106,7 +107,7 @@ def close_request(
     return BatchPlan(
         batches=batches,
         count=len(request.pairs),
-        method=type(selector).__name__,
+        method=method,
         settings=settings,
         seed=request.seed,
         epoch=request.epoch,

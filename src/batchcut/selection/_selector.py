@@ -1,7 +1,9 @@
 """A selector: settings in the record, data in the call."""
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
+
+from batchcut._interrupts import interrupts_kept
 
 from ._epoch import Leftover, Progress
 from ._inputs import Ints
@@ -11,6 +13,7 @@ from ._request import Request, close_request, open_request
 from ._score import Weighting
 
 
+@runtime_checkable
 class Selector(Protocol):
     """What all selectors have in common, and all that a selector of your own must have."""
 
@@ -54,6 +57,9 @@ class PlanningSelector(ABC):
     margin: float | None = None
     normalize: bool
 
+    not_recorded: ClassVar[frozenset[str]] = frozenset()
+    """Settings that no plan depends on, so that none holds them."""
+
     @property
     def repeats(self) -> bool:
         """Whether a sample may be in several batches of the plan."""
@@ -89,9 +95,11 @@ class PlanningSelector(ABC):
             progress=progress,
         )
         weighting = Weighting.of(request.pairs, request.batch_size, self.temperature, self.margin)
-        with workers(self.thread_count) as crew:
+        with interrupts_kept(), workers(self.thread_count) as crew:
             batches = self._choose(request, weighting, crew)
-            return close_request(request, batches, self, weighting, repeats=self.repeats, crew=crew)
+            settings = {name: value for name, value in vars(self).items() if name not in self.not_recorded}
+            method = type(self).__name__
+            return close_request(request, batches, method, settings, weighting, repeats=self.repeats, crew=crew)
 
     @abstractmethod
     def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:

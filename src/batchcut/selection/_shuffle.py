@@ -24,15 +24,15 @@ class Shuffle(PlanningSelector):
     """Random batches: without replacement, with replacement, or fixed for all epochs.
 
     - "without": a new random partition each epoch (`alg:sgd_wo_replacement`).
-    - "with": independent uniform subsets of B samples, different from each other within each step of
-      `per_step` batches (`alg:sgd_w_replacement`, where it is called k).
+    - "with": independent uniform subsets of B samples, different from each other within each step of `per_step`
+      batches (`alg:sgd_w_replacement`, where it is called k), unless `groups` leave too few such subsets.
     - "fixed": one random partition, a function of the seed alone (`thm:ncb-is-necessary2` says why that is not enough).
       Left-overs do not rotate: the same samples sit out every epoch.
 
     Attributes:
         replacement: "without", "with" or "fixed".
         per_step: With replacement: how many different batches make one step.
-        steps: With replacement: how many steps the plan holds; None: as many as make N // B batches, at least one.
+        steps: With replacement: how many steps the plan holds; None: ⌊N / (B · per_step)⌋, at least one.
         temperature: τ, at which losses and weights are reported.
         margin: Pairs within it, as in `Cut`, count no weight and, in a partition, are parted by random swaps where a
             few tries find room. With replacement, draws stay uniform: the margin changes only what the plan reports,
