@@ -24,7 +24,7 @@ from ._selector import PlanningSelector
 _USUAL_BATCHES = (32, 64)  # sizes; pools of larger ones have fewer, of smaller ones more, to have as many samples
 _LEAST_BATCHES = 4
 _IN_ONE_POOL = 40  # batches that are searched as one pool, with kicks
-_SMALL_SET = 2048  # samples that are
+_SMALL_SET = 2048  # samples that are one pool whatever the size of their batches
 _TRIED = 24  # batches of a small pool that shows what swaps in random pools bring
 _FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search of larger sets
 _SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
