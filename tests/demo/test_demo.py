@@ -69,7 +69,7 @@ assert not seen["compiles"] and seen["compiled"] == compiled(), compiled() - see
 """
     cache = tmp_path / "cache"
     command = [sys.executable, "-c", program, str(tmp_path / "out"), str(cache)]
-    subprocess.run(command, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)}, check=True)
+    assert subprocess.run(command, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)}, check=False).returncode == 0
 
 
 def test_settings_differ_in_the_selector_alone() -> None:
