@@ -73,7 +73,7 @@ def test_a_set_is_kept_whose_weight_is_in_its_last_batches(
 def test_many_samples_are_searched_in_smaller_pools(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(6400, 16, clusters=100)
     usual = bc.Cut()(u, v, batch_size=16)
-    for module in ("_cut", "_neighbours"):
+    for module in ("_whole", "_neighbours"):
         monkeypatch.setattr(f"batchcut.selection.{module}.MANY", 6399)
     plans = [bc.Cut(threads=threads)(u, v, batch_size=16) for threads in (1, 2)]
     np.testing.assert_array_equal(plans[0].batches, plans[1].batches)
@@ -164,11 +164,50 @@ def test_threads_do_not_matter(make_pairs: MakePairs, count: int, pool: int | No
         np.testing.assert_array_equal(plan.losses, plans[0].losses)
 
 
-def test_names_of_samples_do_not_matter(make_pairs: MakePairs) -> None:
-    u, v = make_pairs(6000, 16, clusters=100)
-    order = np.random.default_rng(1).permutation(6000)
+@settings(max_examples=30)
+@given(st.data())
+def test_names_of_samples_do_not_matter(make_pairs: MakePairs, data: st.DataObject) -> None:
+    size = data.draw(st.integers(2, 9))
+    count = size * data.draw(st.integers(1, 12))
+    short = data.draw(st.integers(0, size - 1))
+    u, v = make_pairs(count + short, 4, seed=data.draw(st.integers(0, 99)), copies=data.draw(st.sampled_from([0, 4])))
+    groups = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(u), max_size=len(u))))
+    order = np.random.default_rng(data.draw(st.integers(0, 99))).permutation(len(u))
+    request: dict[str, Any] = {"batch_size": size, "seed": data.draw(st.integers(0, 9)), "leftover": "short"}
+    cut = bc.Cut(margin=data.draw(st.sampled_from([None, 0.1])))
+    plan = cut(u, v, groups=groups, **request)
+    renamed = cut(u[order], v[order], groups=groups[order], **request)
+    np.testing.assert_array_equal(renamed.losses, plan.losses)
+    there = plan.batches >= 0
+    np.testing.assert_array_equal(u[order[renamed.batches[there]]], u[plan.batches[there]])  # copies are as good
+
+
+@pytest.mark.parametrize(("count", "size", "aligned"), [(2000, 8, True), (3000, 16, True), (3000, 16, False)])
+def test_names_of_many_samples_do_not_matter_either(
+    make_pairs: MakePairs, count: int, size: int, aligned: bool
+) -> None:
+    u, v = make_pairs(count, 16)
+    if not aligned:
+        v = np.roll(v, 1, axis=0)
+    order = np.random.default_rng(1).permutation(count)
+    plan, renamed = (bc.Cut()(u[o], v[o], batch_size=size, leftover="short") for o in (slice(None), order))
+    np.testing.assert_array_equal(np.where(renamed.batches >= 0, order[renamed.batches], -1), plan.batches)
+
+
+@pytest.mark.parametrize("clusters", [0, 100])
+def test_names_of_very_many_samples_hardly_matter(make_pairs: MakePairs, clusters: int) -> None:
+    u, v = make_pairs(12_000, 16, clusters=clusters)
+    order = np.random.default_rng(1).permutation(len(u))
     loss, renamed = (bc.Cut()(u[o], v[o], batch_size=16).mean_loss for o in (slice(None), order))
     assert renamed == pytest.approx(loss, rel=0.02)
+
+
+def test_a_shuffle_that_outweighs_the_search_is_taken(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(64, clusters=8)
+    shuffled = bc.Shuffle()(u, v, batch_size=8).batches
+    easy = bc.Cut(margin=None)(u, v, batch_size=8).batches.T  # one sample of each of eight batches
+    monkeypatch.setattr("batchcut.selection._cut.cut_pools", lambda *_, **__: easy)
+    np.testing.assert_array_equal(bc.Cut(margin=None)(u, v, batch_size=8).batches, shuffled)
 
 
 def test_margin_takes_the_weight_of_copies(make_pairs: MakePairs) -> None:

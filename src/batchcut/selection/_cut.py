@@ -2,36 +2,29 @@
 
 import os
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from batchcut._errors import check_flag, check_integer
 
-from ._balance import follow_centres
-from ._epoch import Progress, deal, search_generator
+from ._epoch import search_generator
 from ._inputs import Ints
-from ._neighbours import MANY, batch_order, similar_order
-from ._parallel import ALONE, Workers, silent
-from ._pools import check_pool, pool_bounds
-from ._refine import refine
+from ._parallel import Workers, silent
+from ._pools import batches_in_pool, check_pool, pool_bounds, pool_count, refine_pools
 from ._request import Request
 from ._score import Weighting, check_margin, check_temperature, score
-from ._seek import seek
 from ._selector import PlanningSelector
+from ._whole import cut_whole
 
-_USUAL_BATCHES = (32, 64)  # sizes; pools of larger ones have fewer, of smaller ones more, to have as many samples
-_LEAST_BATCHES = 4
-_IN_ONE_POOL = 40  # batches that are searched as one pool, with kicks
+_IN_ONE_POOL = 40  # batches that are searched as one pool
 _SMALL_SET = 2048  # samples that are one pool whatever the size of their batches
-_TRIED = 24  # batches of a small pool that shows what swaps in random pools bring
-_FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search of larger sets
-_SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
-_STEPS, _STEPS_OF_A_QUICK_SEARCH = 4, 2
-_SWEEPS = 3
+_NAMELESS_SET = 8192  # samples up to which names do not matter at all; of more, the mean loss hardly depends on them
+_MIXED = 2048  # samples in the pairs of batches that are mixed for each round after the first
+_TRIED = 24  # batches of a small random pool that shows, quickly, what swaps in such pools bring
+_HOPED = 1.4  # times as much as that could be had in larger pools, with kicks
 _PARTS_WEIGHED = 8
-_ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
+_ROUNDING = 1e-6  # of weights that are summed in another order
 
 
 def cut(
@@ -45,43 +38,19 @@ def cut(
 ) -> Ints:
     """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition.
 
-    Swaps only raise the weight of the partition they start from. That is the shuffled one itself in pools and in
-    sets so small that they are one pool; over the whole set it is not, and so the two are compared. The search of the
-    whole set brings together what is similar. Where that has no weight, as with a wide margin or with sides that are
-    not aligned yet, swaps in random pools find more.
+    Swaps only raise the weight of the partition they start from. In several pools that is the shuffled one; otherwise
+    it is another, and so the two are compared.
     """
     shuffled = request.shuffled()
-    if pool is not None or _is_small(request):
-        bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
+    if pool is None and not _is_small(request):
+        return _cut_many(request, shuffled, weighting, rounds, crew)
+    bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
+    if len(bounds) > 1:
         return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
-    batches = cut_whole(request, weighting, rounds, crew)
-    if _outweighs(request, batches, _promised(request, shuffled, weighting, crew), weighting, crew):
-        return batches
-    bounds = pool_bounds(request.batch_count, _batches_in_pool(request, _IN_ONE_POOL), partial=True)
-    quiet = replace(request, report=silent)  # all the work that was announced is done
-    pooled = cut_pools(quiet, shuffled, bounds, weighting, rounds, crew)
-    weight = score(request.pairs, pooled, weighting, crew).weights.sum()
-    return batches if _outweighs(request, batches, weight, weighting, crew) else pooled
-
-
-def _promised(request: Request, shuffled: Ints, weighting: Weighting, crew: Workers) -> float:
-    """What the shuffled partition weighs or, if that is more, would weigh if a small pool of it were like the rest."""
-    rng = search_generator(request.seed, request.epoch)
-    few = shuffled[: _batches_in_pool(request, _TRIED)]
-    trial = _refine_task(request, weighting, 0, crew, (few, rng))
-    weights = score(request.pairs, np.concatenate([shuffled, trial]), weighting, crew).weights
-    whole, part = weights[: len(shuffled)], weights[len(shuffled) :]
-    return float(max(whole.sum(), part.mean() * len(shuffled)))
-
-
-def _outweighs(request: Request, batches: Ints, weight: float, weighting: Weighting, crew: Workers) -> bool:
-    """Whether `batches` weigh at least so much: weights are never negative, so a part may show it."""
-    total = 0.0
-    for part in np.array_split(batches, _PARTS_WEIGHED):
-        total += score(request.pairs, part, weighting, crew).weights.sum()
-        if total >= weight:
-            return True
-    return False
+    start = request.by_content().shuffled()
+    mixes = (rounds - 1) * max(1, _MIXED // request.batch_size)
+    batches = cut_pools(request, start, bounds, weighting, rounds, crew, mixes=mixes)
+    return _heavier(request, batches, shuffled, weighting, crew)
 
 
 def cut_pools(
@@ -91,85 +60,58 @@ def cut_pools(
     weighting: Weighting,
     rounds: int,
     crew: Workers,
+    *,
+    mixes: int = 0,
 ) -> Ints:
-    """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and again after each kick."""
-    rngs = search_generator(request.seed, request.epoch).spawn(len(bounds))
+    """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and after each kick or mix."""
+    rng = search_generator(request.seed, request.epoch)
     pools = [batches[start:stop] for start, stop in bounds]
-    tasks = list(zip(pools, rngs, strict=True))
-    return np.concatenate(crew.map(partial(_refine_task, request, weighting, rounds - 1, crew), tasks, request.report))
+    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=rounds - 1, mixes=mixes)
 
 
-def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
-    """Orders the set so that neighbours are similar, lets batches follow their centres, then makes swaps.
+def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
+    """The heavier of a search of the whole set and, where that promises more, one of random pools.
 
-    In the first round swaps are looked for exactly, in small pools of neighbouring batches; in each further one by
-    estimates, in large pools. These need the first: only weights that know which pairs count as false negatives are
-    a sound start for estimates. Every three rounds the batches are put in a new order by their centres, so that
-    others are neighbours. A search of one round is to be quick, and makes fewer steps before that as well.
+    The search of the whole set brings together what is similar. Where that has no weight, as with a wide margin or
+    with sides that are not aligned yet, swaps in random pools find more.
     """
-    rng, quick = search_generator(request.seed, request.epoch), rounds == 1
-    order = _order(request, rng, crew, quick=quick)
-    batches = deal(order, request.batch_size)
-    follow = partial(follow_centres, request.pairs, steps=_STEPS_OF_A_QUICK_SEARCH if quick else _STEPS)
-    pools = np.array_split(batches, max(2, _pool_count(request, _FOLLOWED)))
-    batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
-    start = _ORDER_SHARE + _FOLLOW_SHARE
-    width = (1 - start) / rounds
-    pools = np.array_split(batch_order(request.pairs, batches, crew), _pool_count(request, _REFINED))
-    tasks = list(zip(pools, rng.spawn(len(pools)), strict=True))
-    batches = np.concatenate(
-        crew.map(partial(_refine_task, request, weighting, 0, crew), tasks, _part(request, start, width))
-    )
-    for done in range(1, rounds, _SWEEPS):
-        sweeps = min(_SWEEPS, rounds - done)
-        told = _part(request, start + done * width, sweeps * width)
-        batches = _seek_pools(request, batch_order(request.pairs, batches, crew), weighting, sweeps, crew, told)
-    return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
+    nameless, start = request, shuffled
+    if len(request.used) <= _NAMELESS_SET:
+        nameless = request.by_content()
+        start = nameless.shuffled()
+    batches = cut_whole(nameless, weighting, rounds, crew)
+    quiet = replace(request, report=silent)  # all the work that was announced is done
+    size = batches_in_pool(request, _IN_ONE_POOL)
+    floor = score(request.pairs, shuffled, weighting, crew).weights.sum()
+    for tried, tries, hoped in ((batches_in_pool(request, _TRIED), 1, _HOPED), (size, rounds, 1.0)):
+        trial = cut_pools(quiet, start[:tried], [(0, tried)], weighting, tries, crew)
+        promised = hoped * score(request.pairs, trial, weighting, crew).weights.mean() * len(batches)
+        if _outweighs(request, batches, max(floor, promised), weighting, crew):
+            return batches
+    bounds = pool_bounds(request.batch_count, size, partial=True)
+    pooled = cut_pools(quiet, start, bounds, weighting, rounds, crew)
+    return _heavier(request, _heavier(request, batches, pooled, weighting, crew), shuffled, weighting, crew)
 
 
-def _order(request: Request, rng: np.random.Generator, crew: Workers, *, quick: bool) -> Ints:
-    told = _part(request, 0.0, _ORDER_SHARE)
-    return similar_order(request.pairs, request.used, request.batch_size, rng, crew, told, quick=quick)
+def _heavier(request: Request, batches: Ints, others: Ints, weighting: Weighting, crew: Workers) -> Ints:
+    """`batches`, unless the others weigh more."""
+    weight = score(request.pairs, others, weighting, crew).weights.sum()
+    return batches if _outweighs(request, batches, weight, weighting, crew) else others
 
 
-def _seek_pools(
-    request: Request, batches: Ints, weighting: Weighting, sweeps: int, crew: Workers, told: Progress
-) -> Ints:
-    """`seek` in large pools: a pool to a thread or, where there is but one, several threads to the pool."""
-    count = _pool_count(request, _SOUGHT if len(request.used) <= MANY else _SOUGHT_OF_MANY)
-    pools = np.array_split(batches, count + count % 2 if count > 1 else 1)  # an even number serves two threads best
-    inner = crew if len(pools) == 1 else crew.alone()
-    task = partial(seek, request.pairs, codes=request.codes, weighting=weighting, sweeps=sweeps, crew=inner)
-    return np.concatenate((ALONE if len(pools) == 1 else crew).map(task, pools, told))
-
-
-def _part(request: Request, start: float, width: float) -> Progress:
-    """Reports the progress of a part of the work, which begins at `start` and is `width` of it all."""
-    return lambda done: request.report(start + width * done)
-
-
-def _refine_task(
-    request: Request, weighting: Weighting, kicks: int, crew: Workers, task: tuple[Ints, np.random.Generator]
-) -> Ints:
-    batches, rng = task
-    return refine(request.pairs, batches, request.codes, weighting, kicks=kicks, rng=rng, crew=crew)
+def _outweighs(request: Request, batches: Ints, weight: float, weighting: Weighting, crew: Workers) -> bool:
+    """Whether `batches` weigh at least so much, but for rounding: weights are never negative, so a part may show it."""
+    total = 0.0
+    for part in np.array_split(batches, min(_PARTS_WEIGHED, len(batches))):
+        total += score(request.pairs, part, weighting, crew).weights.sum()
+        if total >= weight * (1 - _ROUNDING):
+            return True
+    return False
 
 
 def _is_small(request: Request) -> bool:
     """Whether the whole set is searched as one pool."""
-    return len(request.used) <= _SMALL_SET or _pool_count(request, _IN_ONE_POOL) == 1
-
-
-def _batches_in_pool(request: Request, usual: int) -> int:
-    """How many batches a pool has that holds `usual` ones of a usual size: fewer large ones, or more small ones."""
-    smallest, largest = _USUAL_BATCHES
-    if request.batch_size > largest:
-        return min(usual, max(_LEAST_BATCHES, usual * largest // request.batch_size))
-    return max(usual, usual * smallest // request.batch_size)
-
-
-def _pool_count(request: Request, usual: int) -> int:
-    return -(-request.batch_count // _batches_in_pool(request, usual))
+    return len(request.used) <= _SMALL_SET or pool_count(request, _IN_ONE_POOL) == 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,8 +117,8 @@ def group_codes(groups: object, count: int) -> Ints | None:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
     if labels.dtype.kind == "O":
         _check_labels(labels)
-        ids: dict[object, int] = {}
-        codes = np.fromiter((ids.setdefault(x, len(ids)) for x in labels), np.int64, count)
+        ids = {label: code for code, label in enumerate(sorted(set(labels), key=_rank))}
+        codes = np.fromiter((ids[label] for label in labels), np.int64, count)
     elif labels.dtype.kind in "iuUST":
         if labels.dtype.kind in "US" and isinstance(groups, (list, tuple)):
             _check_labels(groups)  # NumPy has made strings of all that stood beside one
@@ -126,6 +126,11 @@ def group_codes(groups: object, count: int) -> Ints | None:
     else:
         raise wrong_dtype("groups", "hold integers or strings", labels.dtype.name)
     return codes if int(codes.max()) + 1 < count else None
+
+
+def _rank(label: Any) -> tuple[bool, Any]:
+    """What labels are sorted by, as NumPy would; bytes and text do not compare."""
+    return isinstance(label, bytes), label
 
 
 def _check_labels(labels: Iterable[object]) -> None:

@@ -1,6 +1,18 @@
-"""Random pools of k batches: the dial of hardness, from one pool of k up to the whole set (`sec:real_exp_appendix`)."""
+"""Pools of batches: how large they are, and the search within each of them by itself."""
+
+import numpy as np
 
 from batchcut._errors import check_integer, invalid
+
+from ._epoch import Progress
+from ._inputs import Ints
+from ._parallel import Workers
+from ._refine import refine
+from ._request import Request
+from ._score import Weighting
+
+_USUAL_BATCHES = (32, 64)  # sizes; pools of larger ones have fewer, of smaller ones more, to have as many samples
+_LEAST_BATCHES = 4
 
 
 def check_pool(pool: object) -> None:
@@ -10,10 +22,46 @@ def check_pool(pool: object) -> None:
 
 
 def pool_bounds(batch_count: int, pool: int | None, *, partial: bool) -> list[tuple[int, int]]:
-    """Cuts K batches into runs of `pool`; None is one run of all. The last run may be smaller only if `partial`."""
+    """Cuts K batches into runs of `pool`, the random pools of `sec:real_exp_appendix`; None is one run of all.
+
+    The last run may be smaller only if `partial`.
+    """
     if pool is None:
         return [(0, batch_count)]
     if batch_count % pool and not partial:
         rule = f"divide the number of batches, {batch_count}, unless partial_pool=True"
         raise invalid("pool", rule, pool)
     return [(start, min(start + pool, batch_count)) for start in range(0, batch_count, pool)]
+
+
+def batches_in_pool(request: Request, usual: int) -> int:
+    """How many batches a pool has that holds `usual` ones of a usual size: fewer large ones, or more small ones."""
+    smallest, largest = _USUAL_BATCHES
+    if request.batch_size > largest:
+        return min(usual, max(_LEAST_BATCHES, usual * largest // request.batch_size))
+    return max(usual, usual * smallest // request.batch_size)
+
+
+def pool_count(request: Request, usual: int) -> int:
+    """How many such pools hold all batches."""
+    return -(-request.batch_count // batches_in_pool(request, usual))
+
+
+def refine_pools(
+    request: Request,
+    pools: list[Ints],
+    weighting: Weighting,
+    rng: np.random.Generator,
+    crew: Workers,
+    told: Progress,
+    *,
+    kicks: int = 0,
+    mixes: int = 0,
+) -> Ints:
+    """All batches after swaps within each pool (m, B), with a random stream of its own for each."""
+
+    def task(pool_and_stream: tuple[Ints, np.random.Generator]) -> Ints:
+        pool, stream = pool_and_stream
+        return refine(request.pairs, pool, request.codes, weighting, kicks=kicks, mixes=mixes, rng=stream, crew=crew)
+
+    return np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))

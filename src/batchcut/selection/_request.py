@@ -9,6 +9,7 @@ import numpy as np
 
 from batchcut._errors import check_integer, wrong_type
 
+from ._content import content_order
 from ._epoch import Leftover, Progress, check_leftover, deal, order_generator, split_off_leftover
 from ._groups import count_group_pairs, part_groups
 from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
@@ -47,6 +48,10 @@ class Request:
             len(self.pairs), self.batch_size, leftover=self.leftover, seed=self.seed, epoch=epoch
         )
         return replace(self, epoch=epoch, used=used)
+
+    def by_content(self) -> "Request":
+        """The same request with the samples in an order that does not depend on their names, to draw from by chance."""
+        return replace(self, used=content_order(self.pairs, self.used, self.codes))
 
     def parted(self, batches: Ints) -> Ints:
         """`batches` after the fewest swaps nearby that leave no more pairs of one group together than must be."""
