@@ -16,6 +16,8 @@ import batchcut as bc
 from batchcut.selection._inputs import Pairs
 from batchcut.selection._score import Weighting, score
 
+_ENOUGH = 4096  # samples on which every method runs the same code as on all of them
+
 Method = Callable[[Floats, Floats, int, float, int], Batches]
 
 
@@ -46,7 +48,7 @@ def measure(folder: Path, name: str, batch_size: int, temperature: float) -> dic
     """Loss, seconds, memory, coverage and sizes of one method on the set stored in `folder`."""
     u, v = np.load(folder / "u.npy"), np.load(folder / "v.npy")
     method = methods()[name]
-    few = 16 * batch_size * max(1, 2048 // (16 * batch_size))
+    few = 16 * batch_size * max(1, _ENOUGH // (16 * batch_size))
     method(u[:few], v[:few], batch_size, temperature, 0)  # compile, load libraries
     before = _reset_peak()
     start = time.perf_counter()

@@ -101,7 +101,7 @@ def test_light_weights_are_searched_to_the_end(make_pairs: MakePairs) -> None:
     own, there = (sums * member).sum(axis=1), sums @ member.T  # there[i, j]: the weight of i with j's batch
     gain = there + there.T - own[:, None] - own - 2 * weights
     assert sums.max() < 0.01
-    assert gain[member @ member.T == 0].max() < 2e-4 * sums.max()
+    assert gain[member @ member.T == 0].max() < 1e-3 * sums.max()
 
 
 def test_hardness_grows_with_the_pool(make_pairs: MakePairs) -> None:
@@ -192,6 +192,14 @@ def test_names_of_many_samples_do_not_matter_either(
     order = np.random.default_rng(1).permutation(count)
     plan, renamed = (bc.Cut()(u[o], v[o], batch_size=size, leftover="short") for o in (slice(None), order))
     np.testing.assert_array_equal(np.where(renamed.batches >= 0, order[renamed.batches], -1), plan.batches)
+
+
+@pytest.mark.parametrize(("count", "common"), [(640, 1.0), (6400, 0.8)])
+def test_rounding_hardly_matters(make_pairs: MakePairs, count: int, common: float) -> None:
+    u, v = (side.astype(np.float32) for side in make_pairs(count, 32, clusters=100))
+    plans = [bc.Cut()(side, v, batch_size=16) for side in (u, np.nextafter(u, np.float32(2)))]
+    first, second = ({frozenset(batch) for batch in plan.batches.tolist()} for plan in plans)
+    assert len(first & second) >= common * len(first)
 
 
 @pytest.mark.parametrize("clusters", [0, 100])

@@ -17,10 +17,9 @@ from ._score import Weighting, check_margin, check_temperature, score
 from ._selector import PlanningSelector
 from ._whole import cut_whole
 
-_IN_ONE_POOL = 40  # batches that are searched as one pool
+_IN_ONE_POOL = 40  # batches that are searched as one pool, with kicks
 _SMALL_SET = 2048  # samples that are one pool whatever the size of their batches
 _NAMELESS_SET = 8192  # samples up to which names do not matter at all; of more, the mean loss hardly depends on them
-_MIXED = 2048  # samples in the pairs of batches that are mixed for each round after the first
 _TRIED = 24  # batches of a small random pool that shows, quickly, what swaps in such pools bring
 _HOPED = 1.4  # times as much as that could be had in larger pools, with kicks
 _PARTS_WEIGHED = 8
@@ -36,10 +35,11 @@ def cut(
     rounds: int,
     crew: Workers,
 ) -> Ints:
-    """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition.
+    """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition, but for rounding.
 
     Swaps only raise the weight of the partition they start from. In several pools that is the shuffled one; otherwise
-    it is another, and so the two are compared.
+    it is another, and so the two are compared. In tiny sets, one round can end below the shuffled partition, whose
+    batches are then returned although they depend on the names of the samples.
     """
     shuffled = request.shuffled()
     if pool is None and not _is_small(request):
@@ -48,8 +48,7 @@ def cut(
     if len(bounds) > 1:
         return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
     start = request.by_content().shuffled()
-    mixes = (rounds - 1) * max(1, _MIXED // request.batch_size)
-    batches = cut_pools(request, start, bounds, weighting, rounds, crew, mixes=mixes)
+    batches = cut_pools(request, start, bounds, weighting, rounds, crew)
     return _heavier(request, batches, shuffled, weighting, crew)
 
 
@@ -60,13 +59,11 @@ def cut_pools(
     weighting: Weighting,
     rounds: int,
     crew: Workers,
-    *,
-    mixes: int = 0,
 ) -> Ints:
-    """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and after each kick or mix."""
+    """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and again after each kick."""
     rng = search_generator(request.seed, request.epoch)
     pools = [batches[start:stop] for start, stop in bounds]
-    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=rounds - 1, mixes=mixes)
+    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=rounds - 1)
 
 
 def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
@@ -90,7 +87,8 @@ def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: in
             return batches
     bounds = pool_bounds(request.batch_count, size, partial=True)
     pooled = cut_pools(quiet, start, bounds, weighting, rounds, crew)
-    return _heavier(request, _heavier(request, batches, pooled, weighting, crew), shuffled, weighting, crew)
+    heavier = _heavier(request, batches, pooled, weighting, crew)
+    return heavier if _outweighs(request, heavier, floor, weighting, crew) else shuffled
 
 
 def _heavier(request: Request, batches: Ints, others: Ints, weighting: Weighting, crew: Workers) -> Ints:
@@ -121,8 +119,9 @@ class Cut(PlanningSelector):
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
     never below that of the batches of `Shuffle()` with the same seed and epoch, weighed with the same margin and
-    temperature. Memory above the embeddings is about 100 MB per thread for batches of 64 in 128 dimensions, and time
-    grows in proportion to N. In pools it is 8 (pool · B)² bytes per thread, and time grows with the pool.
+    temperature, but for rounding. Memory above the embeddings is about 100 MB per thread for batches of 64 in 128
+    dimensions, and time grows in proportion to N. In pools it is 8 (pool · B)² bytes per thread, and time grows with
+    the pool.
 
     Attributes:
         pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set,

@@ -56,12 +56,11 @@ def refine_pools(
     told: Progress,
     *,
     kicks: int = 0,
-    mixes: int = 0,
 ) -> Ints:
     """All batches after swaps within each pool (m, B), with a random stream of its own for each."""
 
     def task(pool_and_stream: tuple[Ints, np.random.Generator]) -> Ints:
         pool, stream = pool_and_stream
-        return refine(request.pairs, pool, request.codes, weighting, kicks=kicks, mixes=mixes, rng=stream, crew=crew)
+        return refine(request.pairs, pool, request.codes, weighting, kicks=kicks, rng=stream, crew=crew)
 
     return np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))

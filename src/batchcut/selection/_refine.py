@@ -7,12 +7,9 @@ import numpy as np
 
 from ._inputs import Floats, Ints, Pairs
 from ._kernels import weigh, weigh_fast
-from ._mix import mix
 from ._parallel import ALONE, Workers
 from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
-
-State = tuple[Indices, Indices, Floats, Indices, Indices]  # members, place, sums, kin, held
 
 _SWEEPS = 5
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
@@ -21,7 +18,6 @@ _LINE = 16  # float32 in a line of the cache
 _LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
-_MIXED_AT_ONCE = 64  # pairs of batches, between two looks at whether to stop
 
 
 def refine(
@@ -31,7 +27,6 @@ def refine(
     weighting: Weighting,
     *,
     kicks: int,
-    mixes: int = 0,
     rng: np.random.Generator,
     crew: Workers = ALONE,
 ) -> Ints:
@@ -39,8 +34,7 @@ def refine(
 
     Each sample in turn is swapped with the partner that gains most, until no swap gains or for five sweeps. With
     `kicks`, the best partition found is then disturbed at random and improved again that many times, more often in
-    small pools. With `mixes`, so many times two batches are mixed at last, which is kept if it gains. It ends between
-    two sweeps, or after a few mixes, once the work of `crew` is stopped.
+    small pools. It ends between two sweeps once the work of `crew` is stopped.
     """
     samples = batches[batches >= 0]
     count = len(samples)
@@ -51,29 +45,21 @@ def refine(
     sum_by_batch(weights, place, sums)
     state, least = (members, place, sums, kin, held), least_gain(sums[:, :count])
     _climb(weights, state, least, crew)
-    if kicks:
-        for _ in range(max(kicks, _SAMPLES_EXPLORED // count)):
-            _kick(weights, state, least, rng, crew)
-    for done in range(0, mixes, _MIXED_AT_ONCE):
-        crew.go_on()
-        drawn = rng.integers(0, 2**31, (min(_MIXED_AT_ONCE, mixes - done), 2, 1 + batches.shape[1]), np.int32)
-        mix(weights, *state, drawn, least)
-    if mixes:
-        _climb(weights, state, least, crew)
+    if kicks and len(batches) > 1:
+        rounds = max(kicks, _SAMPLES_EXPLORED // count)
+        for _ in range(rounds):
+            chosen = rng.integers(0, count, (max(1, count // _KICKED), 2), np.int32)
+            before = [array.copy() for array in state]
+            gain = disturb(weights, *state, chosen) + _climb(weights, state, least, crew)
+            if gain <= 0:
+                for array, old in zip(state, before, strict=True):
+                    array[...] = old
     return np.where(members >= 0, samples[members], -1)
 
 
-def _kick(weights: Floats, state: State, least: np.float32, rng: np.random.Generator, crew: Workers) -> None:
-    """Swaps many samples at random, improves what is left of the partition, and takes it back unless that gained."""
-    count = len(state[1])
-    chosen = rng.integers(0, count, (max(1, count // _KICKED), 2), np.int32)
-    before = [array.copy() for array in state]
-    if disturb(weights, *state, chosen) + _climb(weights, state, least, crew) <= 0:
-        for array, old in zip(state, before, strict=True):
-            array[...] = old
-
-
-def _climb(weights: Floats, state: State, least: np.float32, crew: Workers) -> float:
+def _climb(
+    weights: Floats, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Workers
+) -> float:
     """Sweeps of swaps, until nothing gains or for five of them; returns the gain."""
     total = 0.0
     for _ in range(_SWEEPS):

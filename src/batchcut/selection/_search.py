@@ -11,7 +11,7 @@ from numba import njit
 
 from ._inputs import Floats, Ints
 from ._kernels import _exp_nonpositive, _pair_weight
-from ._swap import Indices, keeps_groups_apart
+from ._swap import Indices, _keeps_groups_apart
 
 _F = np.float32
 _TARGETS = 4  # how many batches a sample tries to get into, in one sweep
@@ -153,7 +153,7 @@ def _best_partner(pool: Pool, mine: Floats, i: int, a: int, b: int, reach: np.fl
     for t in range(pool.sizes[b]):
         j = b * len(mine) + t
         gain = reach + pool.estimate[j, a] - pool.own[j] - _F(2) * mine[t]
-        if gain > best and keeps_groups_apart(pool.kin, pool.held, i, a, j, b):
+        if gain > best and _keeps_groups_apart(pool.kin, pool.held, i, a, j, b):
             best, partner = gain, j
     return partner
 

@@ -26,7 +26,7 @@ def sum_by_batch(weights: Floats, place: Indices, sums: Floats) -> None:
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def true_gain(weights: Floats, members: Indices, i: int, a: int, j: int, b: int) -> float:
+def _true_gain(weights: Floats, members: Indices, i: int, a: int, j: int, b: int) -> float:
     """What swapping i of batch a for j of b adds to the weight, summed anew; `sums` drift by rounding."""
     gain = 0.0
     for slot in range(members.shape[1]):
@@ -39,7 +39,7 @@ def true_gain(weights: Floats, members: Indices, i: int, a: int, j: int, b: int)
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: int) -> bool:
+def _keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: int) -> bool:
     """Whether a swap leaves no more pairs of one group together; held[g, b] counts members of g in b."""
     g, h = kin[i], kin[j]
     if g == h:  # so it is with no groups at all: both are -1
@@ -53,7 +53,7 @@ def keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: i
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def best_partner(
+def _best_partner(
     weights: Floats,
     members: Indices,
     sums: Floats,
@@ -79,13 +79,13 @@ def best_partner(
             if j < 0:
                 break
             gain = reach + here[j] - there[j] - np.float32(2) * mine[j]
-            if gain > best and keeps_groups_apart(kin, held, i, a, j, b):
+            if gain > best and _keeps_groups_apart(kin, held, i, a, j, b):
                 best, partner, target = gain, j, b
     return partner, target
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def swap(
+def _swap(
     weights: Floats,
     members: Indices,
     place: Indices,
@@ -95,7 +95,6 @@ def swap(
     i: int,
     j: int,
 ) -> None:
-    """Swaps i and j, in place, and keeps the books."""
     a, b = place[i], place[j]
     for slot in range(members.shape[1]):
         if members[a, slot] == i:
@@ -143,12 +142,12 @@ def improve(
         before = total
         for i in range(len(place)):
             a = np.int64(place[i])
-            j, b = best_partner(weights, members, sums, kin, held, i, a, least)
+            j, b = _best_partner(weights, members, sums, kin, held, i, a, least)
             if j < 0:
                 continue
-            gain = true_gain(weights, members, i, a, j, b)
+            gain = _true_gain(weights, members, i, a, j, b)
             if gain > 0:
-                swap(weights, members, place, sums, kin, held, i, j)
+                _swap(weights, members, place, sums, kin, held, i, j)
                 total += gain
         if total == before:
             break
@@ -173,7 +172,7 @@ def disturb(
     for k in range(len(chosen)):
         i, j = np.int64(chosen[k, 0]), np.int64(chosen[k, 1])
         a, b = np.int64(place[i]), np.int64(place[j])
-        if a != b and keeps_groups_apart(kin, held, i, a, j, b):
-            total += true_gain(weights, members, i, a, j, b)
-            swap(weights, members, place, sums, kin, held, i, j)
+        if a != b and _keeps_groups_apart(kin, held, i, a, j, b):
+            total += _true_gain(weights, members, i, a, j, b)
+            _swap(weights, members, place, sums, kin, held, i, j)
     return total
