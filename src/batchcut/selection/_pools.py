@@ -6,7 +6,7 @@ from batchcut._errors import check_integer, invalid
 
 from ._epoch import Progress
 from ._inputs import Ints
-from ._parallel import Workers
+from ._parallel import Workers, silent
 from ._refine import refine
 from ._request import Request
 from ._score import Weighting
@@ -57,10 +57,16 @@ def refine_pools(
     *,
     kicks: int = 0,
 ) -> Ints:
-    """All batches after swaps within each pool (m, B), with a random stream of its own for each."""
+    """All batches after swaps within each pool (m, B), with a random stream of its own for each.
+
+    A single pool is searched on the caller's thread, to which alone progress is told.
+    """
+    alone = len(pools) == 1
 
     def task(pool_and_stream: tuple[Ints, np.random.Generator]) -> Ints:
         pool, stream = pool_and_stream
-        return refine(request.pairs, pool, request.codes, weighting, kicks=kicks, rng=stream, crew=crew)
+        within = told if alone else silent
+        return refine(request.pairs, pool, request.codes, weighting, kicks=kicks, rng=stream, crew=crew, told=within)
 
-    return np.concatenate(crew.map(task, list(zip(pools, rng.spawn(len(pools)), strict=True)), told))
+    tasks = list(zip(pools, rng.spawn(len(pools)), strict=True))
+    return np.concatenate((crew.alone() if alone else crew).map(task, tasks, told))

@@ -5,9 +5,10 @@ from functools import partial
 
 import numpy as np
 
+from ._epoch import Progress
 from ._inputs import Floats, Ints, Pairs
 from ._kernels import weigh, weigh_fast
-from ._parallel import ALONE, Workers
+from ._parallel import ALONE, Workers, silent
 from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
@@ -29,31 +30,34 @@ def refine(
     kicks: int,
     rng: np.random.Generator,
     crew: Workers = ALONE,
+    told: Progress = silent,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
     Each sample in turn is swapped with the partner that gains most, until no swap gains or for five sweeps. With
     `kicks`, the best partition found is then disturbed at random and improved again that many times, more often in
-    small pools. It ends between two sweeps once the work of `crew` is stopped.
+    small pools. It ends between two sweeps once the work of `crew` is stopped. `told` hears the share that is done, if
+    to weigh, to climb and each kick take equally long.
     """
     samples = batches[batches >= 0]
     count = len(samples)
+    rounds = max(kicks, _SAMPLES_EXPLORED // count) if kicks and len(batches) > 1 else 0
     weights = pool_weights(pairs, samples, weighting, crew)
+    told(1 / (2 + rounds))
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))
     sums = np.empty((len(batches), weights.shape[1]), np.float32)
     sum_by_batch(weights, place, sums)
     state, least = (members, place, sums, kin, held), least_gain(sums[:, :count])
     _climb(weights, state, least, crew)
-    if kicks and len(batches) > 1:
-        rounds = max(kicks, _SAMPLES_EXPLORED // count)
-        for _ in range(rounds):
-            chosen = rng.integers(0, count, (max(1, count // _KICKED), 2), np.int32)
-            before = [array.copy() for array in state]
-            gain = disturb(weights, *state, chosen) + _climb(weights, state, least, crew)
-            if gain <= 0:
-                for array, old in zip(state, before, strict=True):
-                    array[...] = old
+    for done in range(rounds):
+        told((2 + done) / (2 + rounds))
+        chosen = rng.integers(0, count, (max(1, count // _KICKED), 2), np.int32)
+        before = [array.copy() for array in state]
+        gain = disturb(weights, *state, chosen) + _climb(weights, state, least, crew)
+        if gain <= 0:
+            for array, old in zip(state, before, strict=True):
+                array[...] = old
     return np.where(members >= 0, samples[members], -1)
 
 
