@@ -38,7 +38,12 @@ def unit_centres(x: Floats, home: Ints, count: int) -> Floats:
     """The unit vectors (count, d) along the sums of the rows of x that have the same home."""
     total = np.zeros((count, x.shape[1]), np.float32)
     add_rows(x, home, total)
-    return np.asarray(total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), np.float32(1e-12)))
+    return unit(total)
+
+
+def unit(rows: Floats) -> Floats:
+    """The rows (K, d) divided by their lengths; zero rows stay."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12)))
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]

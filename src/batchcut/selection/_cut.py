@@ -4,8 +4,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
 from batchcut._errors import check_flag, check_integer
 
 from ._epoch import search_generator
@@ -13,16 +11,15 @@ from ._inputs import Ints
 from ._parallel import Workers, silent
 from ._pools import batches_in_pool, check_pool, pool_bounds, pool_count, refine_pools
 from ._request import Request
-from ._score import Weighting, check_margin, check_temperature, score
+from ._score import Chosen, Weighting, check_margin, check_temperature, score
 from ._selector import PlanningSelector
-from ._whole import cut_whole
+from ._whole import ROUNDS, cut_whole
 
 _IN_ONE_POOL = 40  # batches that are searched as one pool, with kicks
 _SMALL_SET = 2048  # samples that are one pool whatever the size of their batches
 _NAMELESS_SET = 8192  # samples up to which names do not matter at all; of more, the mean loss hardly depends on them
-_TRIED = 24  # batches of a small random pool that shows, quickly, what swaps in such pools bring
+_TRIED = 12  # batches of a small random pool that shows, quickly, what swaps in such pools bring
 _HOPED = 1.4  # times as much as that could be had in larger pools, with kicks
-_PARTS_WEIGHED = 8
 _ROUNDING = 1e-6  # of weights that are summed in another order
 
 
@@ -32,9 +29,9 @@ def cut(
     *,
     pool: int | None,
     partial_pool: bool,
-    rounds: int,
+    rounds: int | None,
     crew: Workers,
-) -> Ints:
+) -> Chosen:
     """Batches (K, B) with a large within-batch weight, never below that of the shuffled partition, but for rounding.
 
     Swaps only raise the weight of the partition they start from. In several pools that is the shuffled one; otherwise
@@ -46,10 +43,10 @@ def cut(
         return _cut_many(request, shuffled, weighting, rounds, crew)
     bounds = pool_bounds(request.batch_count, pool, partial=partial_pool)
     if len(bounds) > 1:
-        return cut_pools(request, shuffled, bounds, weighting, rounds, crew)
+        return Chosen(cut_pools(request, shuffled, bounds, weighting, rounds, crew))
     start = request.by_content().shuffled()
     batches = cut_pools(request, start, bounds, weighting, rounds, crew)
-    return _heavier(request, batches, shuffled, weighting, crew)
+    return _heaviest(request, [batches, shuffled], weighting, crew)
 
 
 def cut_pools(
@@ -57,16 +54,16 @@ def cut_pools(
     batches: Ints,
     bounds: list[tuple[int, int]],
     weighting: Weighting,
-    rounds: int,
+    rounds: int | None,
     crew: Workers,
 ) -> Ints:
     """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and again after each kick."""
     rng = search_generator(request.seed, request.epoch)
     pools = [batches[start:stop] for start, stop in bounds]
-    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=rounds - 1)
+    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=(rounds or ROUNDS) - 1)
 
 
-def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
+def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: int | None, crew: Workers) -> Chosen:
     """The heavier of a search of the whole set and, where that promises more, one of random pools.
 
     The search of the whole set brings together what is similar. Where that has no weight, as with a wide margin or
@@ -76,35 +73,28 @@ def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: in
     if len(request.used) <= _NAMELESS_SET:
         nameless = request.by_content()
         start = nameless.shuffled()
-    batches = cut_whole(nameless, weighting, rounds, crew)
+    chosen = _heaviest(request, [cut_whole(nameless, weighting, rounds, crew), shuffled], weighting, crew)
     quiet = replace(request, report=silent)  # all the work that was announced is done
     size = batches_in_pool(request, _IN_ONE_POOL)
-    floor = score(request.pairs, shuffled, weighting, crew).weights.sum()
     for tried, tries, hoped in ((batches_in_pool(request, _TRIED), 1, _HOPED), (size, rounds, 1.0)):
         trial = cut_pools(quiet, start[:tried], [(0, tried)], weighting, tries, crew)
-        promised = hoped * score(request.pairs, trial, weighting, crew).weights.mean() * len(batches)
-        if _outweighs(request, batches, max(floor, promised), weighting, crew):
-            return batches
+        promised = hoped * score(request.pairs, trial, weighting, crew).weights.mean() * request.batch_count
+        if _weight(chosen) >= promised:
+            return chosen
     bounds = pool_bounds(request.batch_count, size, partial=True)
     pooled = cut_pools(quiet, start, bounds, weighting, rounds, crew)
-    heavier = _heavier(request, batches, pooled, weighting, crew)
-    return heavier if _outweighs(request, heavier, floor, weighting, crew) else shuffled
+    return _heaviest(request, [chosen.batches, pooled], weighting, crew)
 
 
-def _heavier(request: Request, batches: Ints, others: Ints, weighting: Weighting, crew: Workers) -> Ints:
-    """`batches`, unless the others weigh more."""
-    weight = score(request.pairs, others, weighting, crew).weights.sum()
-    return batches if _outweighs(request, batches, weight, weighting, crew) else others
+def _heaviest(request: Request, candidates: list[Ints], weighting: Weighting, crew: Workers) -> Chosen:
+    """The partition that weighs most; the first, if another weighs more by rounding only."""
+    first, *others = (Chosen(batches, score(request.pairs, batches, weighting, crew)) for batches in candidates)
+    heaviest = max(others, key=_weight)
+    return heaviest if _weight(heaviest) * (1 - _ROUNDING) > _weight(first) else first
 
 
-def _outweighs(request: Request, batches: Ints, weight: float, weighting: Weighting, crew: Workers) -> bool:
-    """Whether `batches` weigh at least so much, but for rounding: weights are never negative, so a part may show it."""
-    total = 0.0
-    for part in np.array_split(batches, min(_PARTS_WEIGHED, len(batches))):
-        total += score(request.pairs, part, weighting, crew).weights.sum()
-        if total >= weight * (1 - _ROUNDING):
-            return True
-    return False
+def _weight(chosen: Chosen) -> float:
+    return float(chosen.scores.weights.sum()) if chosen.scores else 0.0
 
 
 def _is_small(request: Request) -> bool:
@@ -138,7 +128,7 @@ class Cut(PlanningSelector):
 
     pool: int | None = None
     partial_pool: bool = False
-    rounds: int = 4
+    rounds: int | None = None
     temperature: float = 0.1
     margin: float | None = 0.05
     threads: int | None = None
@@ -149,7 +139,8 @@ class Cut(PlanningSelector):
     def __post_init__(self) -> None:
         check_pool(self.pool)
         check_flag("partial_pool", self.partial_pool)
-        check_integer("rounds", self.rounds, at_least=1)
+        if self.rounds is not None:
+            check_integer("rounds", self.rounds, at_least=1)
         check_temperature(self.temperature)
         check_margin(self.margin)
         if self.threads is not None:
@@ -161,5 +152,5 @@ class Cut(PlanningSelector):
         """How many threads work."""
         return self.threads or os.cpu_count() or 1
 
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:
         return cut(request, weighting, pool=self.pool, partial_pool=self.partial_pool, rounds=self.rounds, crew=crew)

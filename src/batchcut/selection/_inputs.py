@@ -13,6 +13,7 @@ from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _ROWS_AT_ONCE = 65_536
 _UNIT_ALREADY = 1e-5

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ._inputs import Doubles, Floats, Ints
+from ._inputs import Doubles, Flags, Floats, Ints
 
 _F = np.float32
 _TILE = 64
@@ -52,82 +52,89 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def weigh(
-    scores: Floats,
-    positive: Floats,
-    log_negatives: np.float32,
-    bars: Floats,
-    out: Floats,
-    first: int,
-    last: int,
+    there: Floats, back: Floats, positive: Floats, log_negatives: np.float32, bars: Floats, out: Floats, top: int
 ) -> None:
-    """Writes w(k, l) of `subsec:spectral_clustering` for scores (P, P) into `out`, zero on the diagonal.
+    """Writes w(k, l) of `subsec:spectral_clustering` into `out`, zero on the diagonal, from scores both ways.
 
-    A pair gets no weight where its two scores together reach the two `bars` (P,) of its samples. Rows of both square
-    arrays may be longer than P; the rest is not touched. Only pairs k ≤ l with `first` ≤ k < `last` are written, in
-    both places, so that a large pool can be weighed in parts.
+    There[i, j] and back[i, j] are the scores of u with v and of v with u, for the samples k = top + i and l = top + j
+    of a pool, where j runs to its end. A pair gets no weight where its two scores together reach the two `bars` of its
+    samples. Each pair is weighed once and written in both places. Rows of `out` may be longer than the pool.
     """
-    count = scores.shape[0]
-    flipped = np.empty((_TILE, _TILE), np.float32)
-    for top in range(first, last, _TILE):
-        rows = min(_TILE, last - top)
-        for left in range(top, count, _TILE):
-            columns = min(_TILE, count - left)
-            for j in range(columns):
-                for i in range(rows):
-                    flipped[i, j] = scores[left + j, top + i]
-            for i in range(rows):
-                p, bar = positive[top + i], bars[top + i]
-                there, back = scores[top + i, left : left + columns], flipped[i]
-                q, other = positive[left : left + columns], bars[left : left + columns]
-                row = out[top + i, left : left + columns]
-                for j in range(columns):
-                    w = _pair_weight(there[j], back[j], p - log_negatives, q[j] - log_negatives)
-                    row[j] = w if there[j] + back[j] < bar + other[j] else _F(0)
-            if left == top:
-                for i in range(rows):
-                    out[top + i, top + i] = _F(0)
-            for j in range(columns):
-                for i in range(rows):
-                    out[left + j, top + i] = out[top + i, left + j]
+    for i0 in range(0, there.shape[0], _TILE):
+        for j0 in range(i0, there.shape[1], _TILE):
+            columns = slice(j0, min(j0 + _TILE, there.shape[1]))
+            beyond = slice(top + columns.start, top + columns.stop)
+            q, other = positive[beyond], bars[beyond]
+            for i in range(i0, min(i0 + _TILE, there.shape[0])):
+                p, bar, s, r, row = positive[top + i], bars[top + i], there[i, columns], back[i, columns], out[top + i]
+                row = row[beyond]
+                for j in range(len(row)):
+                    w = _pair_weight(s[j], r[j], p - log_negatives, q[j] - log_negatives)
+                    row[j] = w if s[j] + r[j] < bar + other[j] else _F(0)
+            _mirror(out, top + i0, top + min(i0 + _TILE, there.shape[0]), beyond.start, beyond.stop)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def weigh_fast(
-    scores: Floats, highest: np.float32, factor: Floats, limit: Floats, out: Floats, first: int, last: int
+    there: Floats, back: Floats, highest: np.float32, factor: Floats, limit: Floats, out: Floats, top: int
 ) -> None:
     """The same weights as `weigh` with half as many exponentials, where nothing overflows.
 
-    With E = exp(s − highest), a weight is one logarithm: log Π (1 + E factor) over the two scores and two anchors,
-    where factor = (B−1) exp(highest − positive). A pair gets no weight where the product of its two E reaches that of
-    its two `limit`.
+    With x and y = exp(s − highest) of the two scores, a weight is one logarithm: log Π (1 + x f)(1 + y f) over the f of
+    the two anchors, f = (B−1) exp(highest − positive). A pair gets no weight where x y reaches the product of its two
+    `limit`.
     """
-    count = scores.shape[0]
-    there, back = np.empty((_TILE, _TILE), np.float32), np.empty((_TILE, _TILE), np.float32)
-    for top in range(first, last, _TILE):
-        rows = min(_TILE, last - top)
-        for left in range(top, count, _TILE):
-            columns = min(_TILE, count - left)
-            for i in range(rows):
-                source, target = scores[top + i, left : left + columns], there[i]
-                for j in range(columns):
-                    target[j] = _exp_nonpositive(source[j] - highest)
-            for j in range(columns):
-                source = scores[left + j, top : top + rows]
-                for i in range(rows):
-                    back[i, j] = _exp_nonpositive(source[i] - highest)
-            for i in range(rows):
-                x, y, g, most = there[i], back[i], factor[top + i], limit[top + i]
-                h, other = factor[left : left + columns], limit[left : left + columns]
-                row = out[top + i, left : left + columns]
-                for j in range(columns):
-                    product = (_F(1) + x[j] * g) * (_F(1) + x[j] * h[j]) * (_F(1) + y[j] * g) * (_F(1) + y[j] * h[j])
-                    row[j] = _log(product) if x[j] * y[j] < most * other[j] else _F(0)
-            if left == top:
-                for i in range(rows):
-                    out[top + i, top + i] = _F(0)
-            for j in range(columns):
-                for i in range(rows):
-                    out[left + j, top + i] = out[top + i, left + j]
+    for i0 in range(0, there.shape[0], _TILE):
+        for j0 in range(i0, there.shape[1], _TILE):
+            columns = slice(j0, min(j0 + _TILE, there.shape[1]))
+            beyond = slice(top + columns.start, top + columns.stop)
+            h, other = factor[beyond], limit[beyond]
+            for i in range(i0, min(i0 + _TILE, there.shape[0])):
+                g, most, s, r, row = factor[top + i], limit[top + i], there[i, columns], back[i, columns], out[top + i]
+                row = row[beyond]
+                for j in range(len(row)):
+                    x, y = _exp_nonpositive(s[j] - highest), _exp_nonpositive(r[j] - highest)
+                    both, product = x + y, x * y
+                    w = _log((_F(1) + g * (both + g * product)) * (_F(1) + h[j] * (both + h[j] * product)))
+                    row[j] = w if product < most * other[j] else _F(0)
+            _mirror(out, top + i0, top + min(i0 + _TILE, there.shape[0]), beyond.start, beyond.stop)
+
+
+@njit(**_options)  # type: ignore[untyped-decorator]
+def _mirror(out: Floats, first: int, last: int, left: int, right: int) -> None:
+    """Copies a tile across the diagonal; of one that lies on it, the part above it."""
+    for column in range(left, right):
+        target = out[column]
+        for k in range(first, min(last, column)):
+            target[k] = out[k, column]
+    if left == first:
+        for k in range(first, last):
+            out[k, k] = _F(0)
+
+
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def sum_weights(
+    there: Floats,
+    back: Floats,
+    positive: Floats,
+    bars: Floats,
+    positives: Floats,
+    others: Floats,
+    counted: Flags,
+    log_negatives: np.float32,
+    sums: Floats,
+) -> None:
+    """Writes the sum of the weights of each of n samples with those of B others that count.
+
+    Scores both ways, `positives` and bars of the `others`, and who is `counted`, are (n, B), all else (n,).
+    """
+    for i in range(len(sums)):
+        p, bar, total = positive[i], bars[i], _F(0)
+        s, r, q, limit, counts = there[i], back[i], positives[i], others[i], counted[i]
+        for j in range(len(s)):
+            w = _pair_weight(s[j], r[j], p - log_negatives, q[j] - log_negatives)
+            total += w if s[j] + r[j] < bar + limit[j] and counts[j] else _F(0)
+        sums[i] = total
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -172,6 +179,48 @@ def score_batches(
                 q = positive[j]
                 free = there[j] + back[j] < bar + bars[k, j]
                 w = _pair_weight(there[j], back[j], p - log_negatives, q - log_negatives)
+                total += w if free else _F(0)
+                blocked += np.int32(0) if free else np.int32(1)
+            weights[k] += total
+            guarded += int(blocked)
+    return guarded
+
+
+@njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
+def score_batches_fast(
+    scores: Floats,
+    sizes: Ints,
+    log_negatives: np.float32,
+    highest: np.float32,
+    factor: Floats,
+    limit: Floats,
+    losses: Doubles,
+    weights: Doubles,
+) -> int:
+    """The same as `score_batches`, from one exponential of each score, where nothing overflows; see `weigh_fast`."""
+    guarded, own = 0, _exp_nonpositive(-log_negatives)  # factors hold B − 1; for the loss it is taken out again
+    there, back = np.empty(scores.shape[1:], np.float32), np.empty(scores.shape[1:], np.float32)
+    for k in range(scores.shape[0]):
+        size, square = sizes[k], scores[k]
+        for i in range(size):
+            source, target = square[i, :size], there[i, :size]
+            for j in range(size):
+                target[j] = _exp_nonpositive(source[j] - highest)
+            for j in range(size):
+                back[j, i] = target[j]
+        losses[k], weights[k] = 0.0, 0.0
+        for i in range(size):
+            x, y, g, most = there[i, :size], back[i, :size], factor[k, i], limit[k, i]
+            row, column = _F(0), _F(0)
+            for j in range(size):
+                row += x[j]
+                column += y[j]
+            losses[k] += (_log(row * g * own) + _log(column * g * own)) / size
+            total, blocked = _F(0), np.int32(0)
+            for j in range(i):
+                both, product, h = x[j] + y[j], x[j] * y[j], factor[k, j]
+                w = _log((_F(1) + g * (both + g * product)) * (_F(1) + h * (both + h * product)))
+                free = product < most * limit[k, j]
                 total += w if free else _F(0)
                 blocked += np.int32(0) if free else np.int32(1)
             weights[k] += total

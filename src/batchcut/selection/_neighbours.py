@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numba import njit
 
-from ._balance import add_rows
+from ._balance import add_rows, unit
 from ._epoch import Progress
 from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
@@ -15,10 +15,9 @@ _ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for th
 MANY = 65_536  # samples beyond which time counts more than the last per cent of weight
 _MOST_CENTRES = 2048
 _CENTRES_OF_MANY_PER_PLACE, _LEAST_CENTRES_OF_MANY, _MOST_CENTRES_OF_MANY = 16, 1024, 4096
-_SAMPLES_PER_CENTRE = 24
+_SAMPLES_PER_CENTRE = 24, 48  # at least and at most; between them, three quarters of a batch
 _LLOYD_STEPS = (8, 16, 16)  # samples per centre in each; the first is rough anyway
-_LLOYD_STEPS_OF_A_QUICK_SEARCH = (4, 16)
-_LONGEST_CHAIN = 4096
+_MOST_COMPARED = 4096  # centres, each with all others
 
 
 def similar_order(
@@ -28,8 +27,6 @@ def similar_order(
     rng: np.random.Generator,
     crew: Workers,
     report: Progress,
-    *,
-    quick: bool,
 ) -> Ints:
     """The samples in an order of k-means cells, each cell next to a similar one.
 
@@ -37,8 +34,7 @@ def similar_order(
     samples that belong together, since a sample is no nearer to a coarse centre than chance brings it to another.
     """
     count = _centre_count(len(samples), batch_size)
-    steps = _LLOYD_STEPS_OF_A_QUICK_SEARCH if quick else _LLOYD_STEPS
-    centres = _k_means(pairs, samples, count, steps, rng, crew)
+    centres = _k_means(pairs, samples, count, rng, crew)
     rank = np.empty(count, np.int64)
     rank[chain(centres)] = np.arange(count)
     cells = _nearest(pairs, samples, centres, crew, report)
@@ -55,32 +51,47 @@ def _centre_count(count: int, batch_size: int) -> int:
     if count > MANY:
         fit = _CENTRES_OF_MANY_PER_PLACE * batch_size
         most = min(max(fit, _LEAST_CENTRES_OF_MANY), _MOST_CENTRES_OF_MANY)
-    return max(1, min(most, count // _SAMPLES_PER_CENTRE))
+    smallest, largest = _SAMPLES_PER_CENTRE
+    return max(1, min(most, count // min(max(3 * batch_size // 4, smallest), largest)))
 
 
 def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:
     """The rows of `batches` (K, B) in an order in which neighbours have similar centres."""
+    return batches[chain(batch_totals(pairs, batches, crew))]
+
+
+def batch_totals(pairs: Pairs, batches: Ints, crew: Workers) -> Floats:
+    """The sums (K, d) of u + v over the rows of `batches` (K, B), which point where their centres are."""
     starts = range(0, len(batches), max(1, _ROWS_AT_ONCE // batches.shape[1]))
     step = starts.step
     blocks = [batches[start : start + step] for start in starts]
-    totals = np.concatenate(crew.map(partial(_totals, pairs), blocks))
-    return batches[chain(totals)]
+    return np.concatenate(crew.map(partial(_totals, pairs), blocks))
 
 
 def chain(centres: Floats) -> Ints:
     """A path through all centres (K, d), from each to the most similar one not yet on it.
 
-    More than 4,096 centres are first halved across their principal direction, again and again, and each part is
-    chained by itself: a path looks at all pairs.
+    Of more than 4,096, each part is chained by itself: a path looks at all pairs.
     """
-    if len(centres) > _LONGEST_CHAIN:
-        spread = centres - centres.mean(axis=0)
+    paths = []
+    for part in short_parts(centres):
+        rows = unit(centres[part])
+        paths.append(part[_walk(rows @ rows.T)])
+    return np.concatenate(paths)
+
+
+def short_parts(centres: Floats) -> list[Ints]:
+    """Parts of the centres (K, d), none of more than 4,096: halves across the principal direction, again and again."""
+    parts, whole = [], [np.arange(len(centres))]
+    while whole:
+        part = whole.pop()
+        if len(part) <= _MOST_COMPARED:
+            parts.append(part)
+            continue
+        spread = centres[part] - centres[part].mean(axis=0)
         direction = np.linalg.eigh(spread.T @ spread)[1][:, -1]
-        order = np.argsort(spread @ direction, kind="stable")
-        halves = np.array_split(order, 2)
-        return np.concatenate([half[chain(centres[half])] for half in halves])
-    unit = centres / np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), np.float32(1e-12))
-    return np.asarray(_walk(unit @ unit.T))
+        whole += np.array_split(part[np.argsort(spread @ direction, kind="stable")], 2)[::-1]
+    return parts
 
 
 @njit(cache=True, nogil=True)
@@ -101,14 +112,12 @@ def _walk(similarity: Floats) -> Ints:
     return path
 
 
-def _k_means(
-    pairs: Pairs, samples: Ints, count: int, steps: tuple[int, ...], rng: np.random.Generator, crew: Workers
-) -> Floats:
+def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
     """`count` centres of u + v, by Lloyd steps on a random part of the samples, so many per centre in each."""
-    some = rng.choice(samples, min(len(samples), max(steps) * count), replace=False)
+    some = rng.choice(samples, min(len(samples), max(_LLOYD_STEPS) * count), replace=False)
     drawn = pairs.u[some] + pairs.v[some]
     centres = drawn[:count].copy()
-    for per_centre in steps:
+    for per_centre in _LLOYD_STEPS:
         rows = drawn[: per_centre * count]
         blocks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
         cells = np.concatenate(crew.map(_nearest_centre(centres), blocks))

@@ -11,7 +11,7 @@ from ._epoch import order_generator
 from ._inputs import Doubles, Ints
 from ._parallel import Workers
 from ._request import Request
-from ._score import Weighting, check_temperature, score
+from ._score import Chosen, Weighting, check_temperature, score
 from ._selector import PlanningSelector
 
 _SCORED_AT_ONCE = 65_536
@@ -78,12 +78,12 @@ class Ordered(PlanningSelector):
         """Whether a sample may be in several batches of the plan."""
         return self.exact or self.replacement
 
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:  # noqa: ARG002
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:  # noqa: ARG002
         if self.exact:
-            return self._of_all(request, weighting)
+            return Chosen(self._of_all(request, weighting))
         if self.replacement:
-            return self._of_drawn(request, weighting)
-        return self._of_partition(request, weighting)
+            return Chosen(self._of_drawn(request, weighting))
+        return Chosen(self._of_partition(request, weighting))
 
     def _of_partition(self, request: Request, weighting: Weighting) -> Ints:
         candidates, k = request.shuffled(), self.k or 1

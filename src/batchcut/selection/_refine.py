@@ -1,7 +1,6 @@
 """The search within one pool of batches: weights once, then swaps."""
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -12,11 +11,10 @@ from ._parallel import ALONE, Workers, silent
 from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
-_SWEEPS = 5
+_SWEEPS = 30  # hardly ever reached
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
-_ROWS_AT_ONCE = 2048  # of a pool, weighed between two looks at whether to stop
+_ROWS_AT_ONCE = 128  # of a pool, whose scores are in the cache when they become weights
 _LINE = 16  # float32 in a line of the cache
-_LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
 
@@ -31,18 +29,21 @@ def refine(
     rng: np.random.Generator,
     crew: Workers = ALONE,
     told: Progress = silent,
+    weights: Floats | None = None,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
-    Each sample in turn is swapped with the partner that gains most, until no swap gains or for five sweeps. With
-    `kicks`, the best partition found is then disturbed at random and improved again that many times, more often in
-    small pools. It ends between two sweeps once the work of `crew` is stopped. `told` hears the share that is done, if
-    to weigh, to climb and each kick take equally long.
+    Batches are taken two by two, and the swap that gains most is made until none gains; this is done for all pairs of
+    batches until no swap in the pool gains. With `kicks`, the best partition found is then disturbed at random and
+    improved again that many times, more often in small pools. It ends between two sweeps once the work of `crew` is
+    stopped. `told` hears the share that is done, if to weigh, to climb and each kick take equally long. `weights` are
+    those of `pool_weights`, where they are known already.
     """
     samples = batches[batches >= 0]
     count = len(samples)
     rounds = max(kicks, _SAMPLES_EXPLORED // count) if kicks and len(batches) > 1 else 0
-    weights = pool_weights(pairs, samples, weighting, crew)
+    if weights is None:
+        weights = pool_weights(pairs, samples, weighting, crew)
     told(1 / (2 + rounds))
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))
@@ -64,11 +65,11 @@ def refine(
 def _climb(
     weights: Floats, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Workers
 ) -> float:
-    """Sweeps of swaps, until nothing gains or for five of them; returns the gain."""
-    total = 0.0
+    """Sweeps over all pairs of batches, until nothing gains; returns the gain."""
+    total, changed = 0.0, np.ones(len(state[0]), np.bool_)
     for _ in range(_SWEEPS):
         crew.go_on()
-        gain = improve(weights, *state, 1, least)
+        gain = improve(weights, *state, changed, least)
         if gain == 0:
             break
         total += gain
@@ -80,47 +81,55 @@ def least_gain(sums: Floats) -> np.float32:
     return np.float32(_LEAST_GAIN * min(np.float32(1), sums.max()))
 
 
-def pool_weights(pairs: Pairs, samples: Ints, weighting: Weighting, crew: Workers = ALONE) -> Floats:
-    """(P, P) weights w(k, l) between the samples of a pool, in this thread's scratch memory of the crew, rows padded.
+def pool_weights(
+    pairs: Pairs, samples: Ints, weighting: Weighting, crew: Workers = ALONE, *, shared: bool = False
+) -> Floats:
+    """(P, P) weights w(k, l) between the samples of a pool, rows padded.
 
-    A large pool is weighed in parts, and it ends between two of them once the work of `crew` is stopped.
+    They are made some rows at a time, by all threads of the crew, and it ends once the work of the crew is stopped.
+    Unless `shared`, they lie in this thread's scratch memory of the crew, for as long as no other pool is weighed.
     """
     count = len(samples)
-    scores, weights = (_square(crew, name, count) for name in ("scores", "weights"))
-    parts = [(start, min(count, start + _ROWS_AT_ONCE)) for start in range(0, count, _ROWS_AT_ONCE)]
+    shape = count, _padded(count)
+    weights = np.empty(shape, np.float32) if shared else _scratch(crew, "weights", *shape)
     u, v = pairs.u[samples], pairs.v[samples]
     u *= weighting.scale
-    for first, last in parts:
-        crew.go_on()
-        np.matmul(u[first:last], v.T, out=scores[first:last, :count])
-    weigh_part = _weigh_part(scores, samples, weighting, weights)
-    for first, last in parts:
-        crew.go_on()
-        weigh_part(first, last)
+    weigh_part = _weigh_part(np.einsum("ij,ij->i", u, v), weighting, weighting.bars[samples], weights)
+
+    def part(top: int) -> None:
+        rows = slice(top, min(count, top + _ROWS_AT_ONCE))
+        there, back = (_scratch(crew, name, rows.stop - top, count - top) for name in ("there", "back"))
+        np.matmul(u[rows], v[top:].T, out=there)
+        np.matmul(v[rows], u[top:].T, out=back)
+        weigh_part(there, back, top)
+
+    crew.map(part, range(0, count, _ROWS_AT_ONCE))
     return weights
 
 
-def _weigh_part(scores: Floats, samples: Ints, weighting: Weighting, out: Floats) -> Callable[[int, int], None]:
-    """A function that weighs the samples from one place of the pool up to another with all after them."""
-    positive, bars = scores.diagonal().astype(np.float64), weighting.bars[samples]
-    highest = float(weighting.scale) * (1 + 1e-5)
-    exponent = highest - positive + float(weighting.log_negatives)
-    if 4 * exponent.max() >= _LARGEST_EXPONENT:
-        return partial(weigh, scores, positive.astype(np.float32), weighting.log_negatives, bars, out)
-    factor = np.exp(exponent).astype(np.float32)
-    limit = np.exp(np.minimum(bars.astype(np.float64) - highest, _LARGEST_EXPONENT / 2)).astype(np.float32)
-    return partial(weigh_fast, scores, np.float32(highest), factor, limit, out)
+def _weigh_part(
+    positive: Floats, weighting: Weighting, bars: Floats, out: Floats
+) -> Callable[[Floats, Floats, int], None]:
+    """A function that weighs the samples from one place of the pool on with all after them, given their scores."""
+    factors = weighting.factors(positive, bars)
+    if factors is None:
+        return lambda there, back, top: weigh(there, back, positive, weighting.log_negatives, bars, out, top)
+    return lambda there, back, top: weigh_fast(there, back, *factors, out, top)
 
 
-def _square(crew: Workers, name: str, count: int) -> Floats:
-    """Scratch of `count` rows, so long that elements above each other do not fall on the same lines of the cache."""
+def _padded(count: int) -> int:
+    """The length of a row of `count` entries, such that those above each other do not fall on the same cache lines."""
     length = -(-count // _LINE) * _LINE
-    length += _LINE * (length % (16 * _LINE) == 0)
+    return length + _LINE * (length % (16 * _LINE) == 0)
+
+
+def _scratch(crew: Workers, name: str, rows: int, columns: int) -> Floats:
+    """Memory (rows, columns) that this thread of the crew uses again."""
     buffer: Floats | None = getattr(crew.scratch, name, None)
-    if buffer is None or buffer.size < count * length:
-        buffer = np.empty(count * length, np.float32)
+    if buffer is None or buffer.size < rows * columns:
+        buffer = np.empty(rows * columns, np.float32)
         setattr(crew.scratch, name, buffer)
-    return buffer[: count * length].reshape(count, length)
+    return buffer[: rows * columns].reshape(rows, columns)
 
 
 def _layout(batches: Ints) -> tuple[Indices, Indices]:

@@ -15,7 +15,7 @@ from ._groups import count_group_pairs, part_groups
 from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
 from ._parallel import Workers, silent
 from ._plan import BatchPlan
-from ._score import Weighting, score
+from ._score import Chosen, Weighting, score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def open_request(
 
 def close_request(
     request: Request,
-    batches: Ints,
+    chosen: Chosen,
     method: str,
     settings: Mapping[str, Any],
     weighting: Weighting,
@@ -104,7 +104,8 @@ def close_request(
     crew: Workers,
 ) -> BatchPlan:
     """Measures the batches that were chosen and makes the plan."""
-    outcome = score(request.pairs, batches, weighting, crew)
+    batches = chosen.batches
+    outcome = chosen.scores or score(request.pairs, batches, weighting, crew)
     absent = np.ones(len(request.pairs), bool)
     absent[batches[batches >= 0]] = False
     together = 0 if request.codes is None else count_group_pairs(batches, request.codes)

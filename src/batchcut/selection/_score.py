@@ -12,13 +12,14 @@ import numpy.typing as npt
 from batchcut._errors import check_positive, invalid, wrong_type
 
 from ._inputs import Doubles, Floats, Ints, Pairs
-from ._kernels import score_batches
+from ._kernels import score_batches, score_batches_fast
 from ._parallel import ALONE, Workers
 
 _SCORES_AT_ONCE = 1 << 20
 _NEVER = np.float32(1e30)  # finite, as is twice it: the kernels are compiled without infinities
 _WIDEST = 3.0  # similarities lie between -1 and 1: a wider margin takes away no more than 2 does
 _LEAST_TEMPERATURE, _MOST_TEMPERATURE = 1e-6, 1e6  # beyond them, scores in float32 say nothing
+_LARGEST_EXPONENT = 80.0  # exp of more is beyond float32
 _ROUNDING = 2e-6  # an exact copy of an anchor's positive must count as being within a margin of 0
 
 
@@ -53,6 +54,15 @@ class Weighting:
         """log(B − 1), which moves the soft-plus."""
         return np.float32(math.log(self.batch_size - 1))
 
+    def factors(self, positive: Floats, bars: Floats) -> tuple[np.float32, Floats, Floats] | None:
+        """What `weigh_fast` needs to know of samples with these positive scores; None where it would overflow."""
+        highest = float(self.scale) * (1 + 1e-5)
+        exponent = highest - positive.astype(np.float64) + float(self.log_negatives)
+        if 4 * exponent.max() >= _LARGEST_EXPONENT:
+            return None
+        limit = np.exp(np.minimum(bars.astype(np.float64) - highest, _LARGEST_EXPONENT / 2))
+        return np.float32(highest), np.exp(exponent).astype(np.float32), limit.astype(np.float32)
+
 
 class Scores(NamedTuple):
     """Per batch: two-sided loss and within-batch weight; over all: pairs that the margin robs of their weight."""
@@ -60,6 +70,13 @@ class Scores(NamedTuple):
     losses: Doubles
     weights: Doubles
     guarded: int
+
+
+class Chosen(NamedTuple):
+    """Batches (K, B), with their scores where these are known already."""
+
+    batches: Ints
+    scores: Scores | None = None
 
 
 def bars_of(positive: npt.NDArray[Any], margin: float) -> npt.NDArray[Any]:
@@ -114,5 +131,10 @@ def _score_block(pairs: Pairs, weighting: Weighting, batches: Ints) -> Scores:
     u *= weighting.scale
     scores = np.matmul(u, pairs.v[batches].transpose(0, 2, 1))
     sizes = (batches >= 0).sum(axis=1)
-    guarded = score_batches(scores, sizes, weighting.log_negatives, weighting.bars[batches], losses, weights)
+    bars, log_negatives = weighting.bars[batches], weighting.log_negatives
+    factors = weighting.factors(scores.diagonal(axis1=1, axis2=2), bars)
+    if factors is None:
+        guarded = score_batches(scores, sizes, log_negatives, bars, losses, weights)
+    else:
+        guarded = score_batches_fast(scores, sizes, log_negatives, *factors, losses, weights)
     return Scores(losses, weights, int(guarded))

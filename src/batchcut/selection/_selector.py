@@ -6,11 +6,10 @@ from typing import ClassVar, Protocol, runtime_checkable
 from batchcut._interrupts import interrupts_kept
 
 from ._epoch import Leftover, Progress
-from ._inputs import Ints
 from ._parallel import Workers, workers
 from ._plan import BatchPlan
 from ._request import Request, close_request, open_request
-from ._score import Weighting
+from ._score import Chosen, Weighting
 
 
 @runtime_checkable
@@ -96,11 +95,11 @@ class PlanningSelector(ABC):
         )
         weighting = Weighting.of(request.pairs, request.batch_size, self.temperature, self.margin)
         with interrupts_kept(), workers(self.thread_count) as crew:
-            batches = self._choose(request, weighting, crew)
+            chosen = self._choose(request, weighting, crew)
             settings = {name: value for name, value in vars(self).items() if name not in self.not_recorded}
             method = type(self).__name__
-            return close_request(request, batches, method, settings, weighting, repeats=self.repeats, crew=crew)
+            return close_request(request, chosen, method, settings, weighting, repeats=self.repeats, crew=crew)
 
     @abstractmethod
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:
         """Batches (K, B) of the samples in use."""

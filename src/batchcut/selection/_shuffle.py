@@ -12,7 +12,7 @@ from ._epoch import order_generator
 from ._inputs import Ints
 from ._parallel import Workers
 from ._request import Request
-from ._score import Weighting, check_margin, check_temperature
+from ._score import Chosen, Weighting, check_margin, check_temperature
 from ._selector import PlanningSelector
 from ._similar import part_similar
 
@@ -67,13 +67,13 @@ class Shuffle(PlanningSelector):
         """Whether a sample may be in several batches of the plan."""
         return self.replacement == "with"
 
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:  # noqa: ARG002
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:  # noqa: ARG002
         if self.repeats:
-            return self._draw(request)
+            return Chosen(self._draw(request))
         if self.replacement == "fixed":
             request = request.at_epoch(0)
         batches = request.shuffled()
-        return batches if self.margin is None else part_similar(request, batches, weighting)
+        return Chosen(batches if self.margin is None else part_similar(request, batches, weighting))
 
     def _draw(self, request: Request) -> Ints:
         samples = np.arange(len(request.pairs))

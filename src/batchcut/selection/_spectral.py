@@ -14,7 +14,7 @@ from ._interrupt import interruptible
 from ._parallel import Workers
 from ._pools import check_pool, pool_bounds
 from ._request import Request
-from ._score import Weighting, check_margin, check_temperature
+from ._score import Chosen, Weighting, check_margin, check_temperature
 from ._selector import PlanningSelector
 from ._weights import graph
 
@@ -103,7 +103,7 @@ class Spectral(PlanningSelector):
         check_margin(self.margin)
         check_flag("normalize", self.normalize)
 
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Ints:  # noqa: ARG002
+    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:  # noqa: ARG002
         bounds = pool_bounds(request.batch_count, self.pool, partial=self.partial_pool)
         batches = request.shuffled()
         states = search_generator(request.seed, request.epoch).integers(0, 2**31, len(bounds))
@@ -112,7 +112,7 @@ class Spectral(PlanningSelector):
                 self._cluster, request.pairs, batches[start:stop], weighting, int(states[done])
             )
             request.report(done / len(bounds))
-        return request.parted(batches)
+        return Chosen(request.parted(batches))
 
     def _cluster(self, pairs: Pairs, batches: Ints, weighting: Weighting, random_state: int) -> Ints:
         if len(batches) == 1:

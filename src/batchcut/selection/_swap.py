@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from ._inputs import Floats
+from ._inputs import Flags, Floats
 
 Indices = npt.NDArray[np.int32]
 
@@ -53,35 +53,55 @@ def _keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: 
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _best_partner(
+def _size(batch: Indices) -> int:
+    """How many samples a batch has; a short one ends in -1."""
+    size = len(batch)
+    while size > 0 and batch[size - 1] < 0:
+        size -= 1
+    return size
+
+
+@njit(**_options)  # type: ignore[untyped-decorator]
+def _best_swap(
     weights: Floats,
     members: Indices,
     sums: Floats,
     kin: Indices,
     held: Indices,
-    i: int,
     a: int,
+    b: int,
     least: np.float32,
+    wish: Floats,
 ) -> tuple[int, int]:
-    """The sample j and its batch b for which swapping i gains most; j = -1 if nothing gains over `least`.
+    """The samples i of batch a and j of b whose swap gains most, more than `least`; or -1, -1.
 
-    Only batches that i itself would rather be in are looked at: a swap that gains does so for one of the two.
+    The gain is wish(i) + wish(j) − 2 w(i, j), where wish is by how much a sample weighs more with the other batch.
+    Weights are never negative, so only the few pairs whose wishes alone add up to more are looked at.
     """
-    best, partner, target = least, -1, -1
-    own, here, mine = sums[a, i], sums[a], weights[i]
-    for b in range(members.shape[0]):
-        reach = sums[b, i] - own
-        if b == a or reach <= 0:
+    here, there, ours, theirs = sums[a], sums[b], members[a], members[b]
+    mine, yours = wish[0, : _size(ours)], wish[1, : _size(theirs)]
+    best, first, second = least, -1, -1
+    highest, most = np.float32(-np.inf), np.float32(-np.inf)
+    for s in range(len(mine)):
+        mine[s] = there[ours[s]] - here[ours[s]]
+        highest = max(highest, mine[s])
+    for t in range(len(yours)):
+        yours[t] = here[theirs[t]] - there[theirs[t]]
+        most = max(most, yours[t])
+    if highest + most <= best:
+        return first, second
+    for s in range(len(mine)):
+        if mine[s] + most <= best:
             continue
-        there = sums[b]
-        for slot in range(members.shape[1]):
-            j = members[b, slot]
-            if j < 0:
-                break
-            gain = reach + here[j] - there[j] - np.float32(2) * mine[j]
+        i = int(ours[s])
+        for t in range(len(yours)):
+            if mine[s] + yours[t] <= best:
+                continue
+            j = int(theirs[t])
+            gain = mine[s] + yours[t] - np.float32(2) * weights[i, j]
             if gain > best and _keeps_groups_apart(kin, held, i, a, j, b):
-                best, partner, target = gain, j, b
-    return partner, target
+                best, first, second = gain, i, j
+    return first, second
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
@@ -122,35 +142,37 @@ def improve(
     sums: Floats,
     kin: Indices,
     held: Indices,
-    sweeps: int,
+    changed: Flags,
     least: np.float32,
 ) -> float:
-    """Swaps samples in place, each with its best partner, until nothing gains or for `sweeps`; returns the gain.
+    """Takes batches two by two and makes the swap between them that gains most, until none does; returns the gain.
+
+    Two batches that were looked at before are left alone unless one of them has changed since.
 
     Args:
-        weights: (P, at least P) symmetric in its first P columns, zero on the diagonal.
+        weights: (P, at least P) symmetric in its first P columns, zero on the diagonal, not negative.
         members: (m, B) samples of each batch; a short one ends in -1.
         place: (P,) batch of each sample.
         sums: (m, P) from `sum_by_batch`.
         kin: (P,) group of each sample within the pool, -1 for one alone.
         held: (groups, m) members of each group in each batch; no rows: no groups.
-        sweeps: How many times at most each sample looks for a partner.
+        changed: (m,) which batches have changed since the sweep before began; afterwards, since this one did.
         least: The gain below which a swap is not worth making.
     """
-    total = 0.0
-    for _ in range(sweeps):
-        before = total
-        for i in range(len(place)):
-            a = np.int64(place[i])
-            j, b = _best_partner(weights, members, sums, kin, held, i, a, least)
-            if j < 0:
-                continue
-            gain = _true_gain(weights, members, i, a, j, b)
-            if gain > 0:
+    rows, total = members.shape[0], 0.0
+    now, wish = np.zeros(rows, np.bool_), np.empty((2, members.shape[1]), np.float32)
+    for apart in range(1, rows):
+        for a in range(rows - apart):
+            b = a + apart
+            while changed[a] or changed[b] or now[a] or now[b]:
+                i, j = _best_swap(weights, members, sums, kin, held, a, b, least, wish)
+                gain = _true_gain(weights, members, i, a, j, b) if i >= 0 else 0.0
+                if gain <= 0:
+                    break
                 _swap(weights, members, place, sums, kin, held, i, j)
+                now[a] = now[b] = True
                 total += gain
-        if total == before:
-            break
+    changed[:] = now
     return total
 
 

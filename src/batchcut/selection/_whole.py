@@ -4,51 +4,60 @@ from functools import partial
 
 import numpy as np
 
+from ._alike import alike_pools
 from ._balance import follow_centres
 from ._epoch import Progress, deal, search_generator
 from ._inputs import Ints
 from ._neighbours import MANY, batch_order, similar_order
 from ._parallel import ALONE, Workers
-from ._pools import pool_count, refine_pools
+from ._pools import batches_in_pool, pool_count, refine_pools
 from ._request import Request
+from ._restless import restless_share
 from ._score import Weighting
 from ._seek import seek
 
-_FOLLOWED, _REFINED, _SOUGHT = 160, 24, 320  # batches in a pool, in each part of the search
+ROUNDS = 4  # where further ones than the first pay
+_RESTLESS = 0.1  # share of samples that would rather be elsewhere, from which on they do
+_FOLLOWED, _REFINED, _SOUGHT = 160, 84, 320  # batches in a pool, in each part of the search
 _SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
-_STEPS, _STEPS_OF_A_QUICK_SEARCH = 4, 2
+_STEPS = 2
 _SWEEPS = 3
-_ORDER_SHARE, _FOLLOW_SHARE = 0.2, 0.2  # of the work, for the progress reported
+_ORDER_SHARE, _FOLLOW_SHARE, _REFINE_SHARE = 0.15, 0.1, 0.4  # of the work, for the progress reported
 
 
-def cut_whole(request: Request, weighting: Weighting, rounds: int, crew: Workers) -> Ints:
+def cut_whole(request: Request, weighting: Weighting, rounds: int | None, crew: Workers) -> Ints:
     """Orders the set so that neighbours are similar, lets batches follow their centres, then makes swaps.
 
-    In the first round swaps are looked for exactly, in small pools of neighbouring batches; in each further one by
-    estimates, in large pools. These need the first: only weights that know which pairs count as false negatives are
+    In the first round all swaps are looked for, in pools of batches that are alike; in each further one by estimates,
+    among hundreds of batches. These need the first: only weights that know which pairs count as false negatives are
     a sound start for estimates. Every three rounds the batches are put in a new order by their centres, so that
-    others are neighbours. A search of one round is to be quick, and makes fewer steps before that as well.
+    others are neighbours. If it is not said how many rounds to make, there are further ones where many samples would
+    rather be elsewhere.
     """
-    rng, quick = search_generator(request.seed, request.epoch), rounds == 1
-    order = _order(request, rng, crew, quick=quick)
-    batches = deal(order, request.batch_size)
-    follow = partial(follow_centres, request.pairs, steps=_STEPS_OF_A_QUICK_SEARCH if quick else _STEPS)
+    rng = search_generator(request.seed, request.epoch)
+    batches = deal(_order(request, rng, crew), request.batch_size)
+    follow = partial(follow_centres, request.pairs, steps=_STEPS)
     pools = np.array_split(batches, max(2, pool_count(request, _FOLLOWED)))
     batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
+    pools = alike_pools(request.pairs, batches, batches_in_pool(request, _REFINED), crew)
     start = _ORDER_SHARE + _FOLLOW_SHARE
-    width = (1 - start) / rounds
-    pools = np.array_split(batch_order(request.pairs, batches, crew), pool_count(request, _REFINED))
-    batches = refine_pools(request, pools, weighting, rng, crew, _part(request, start, width))
+    batches = refine_pools(request, pools, weighting, rng, crew, _part(request, start, _REFINE_SHARE))
+    pools = np.split(batches, np.cumsum([len(pool) for pool in pools])[:-1])
+    if rounds is None:
+        few = restless_share(request.pairs, pools, weighting, rng, crew) < _RESTLESS
+        rounds = 1 if few else ROUNDS
+    start += _REFINE_SHARE
+    width = (1 - start) / max(1, rounds - 1)
     for done in range(1, rounds, _SWEEPS):
         sweeps = min(_SWEEPS, rounds - done)
-        told = _part(request, start + done * width, sweeps * width)
+        told = _part(request, start + (done - 1) * width, sweeps * width)
         batches = _seek_pools(request, batch_order(request.pairs, batches, crew), weighting, sweeps, crew, told)
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
-def _order(request: Request, rng: np.random.Generator, crew: Workers, *, quick: bool) -> Ints:
+def _order(request: Request, rng: np.random.Generator, crew: Workers) -> Ints:
     told = _part(request, 0.0, _ORDER_SHARE)
-    return similar_order(request.pairs, request.used, request.batch_size, rng, crew, told, quick=quick)
+    return similar_order(request.pairs, request.used, request.batch_size, rng, crew, told)
 
 
 def _seek_pools(
