@@ -71,13 +71,13 @@ def test_a_set_is_kept_whose_weight_is_in_its_last_batches(
 
 
 def test_many_samples_are_searched_in_smaller_pools(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    u, v = make_pairs(6400, 16, clusters=100)
-    usual = bc.Cut()(u, v, batch_size=16)
+    u, v = make_pairs(12_800, 16, clusters=100)
+    usual = bc.Cut(rounds=4)(u, v, batch_size=16)
     for module in ("_whole", "_neighbours"):
-        monkeypatch.setattr(f"batchcut.selection.{module}.MANY", 6399)
-    plans = [bc.Cut(threads=threads)(u, v, batch_size=16) for threads in (1, 2)]
+        monkeypatch.setattr(f"batchcut.selection.{module}.MANY", 12_799)
+    plans = [bc.Cut(rounds=4, threads=threads)(u, v, batch_size=16) for threads in (1, 2)]
     np.testing.assert_array_equal(plans[0].batches, plans[1].batches)
-    assert sorted(plans[0].batches.ravel()) == list(range(6400))
+    assert sorted(plans[0].batches.ravel()) == list(range(12_800))
     assert plans[0] != usual
     assert plans[0].mean_loss > 0.95 * usual.mean_loss
 
@@ -133,6 +133,13 @@ def test_rounds_help(make_pairs: MakePairs) -> None:
     for pool in (None, 32):
         weights = [bc.Cut(margin=None, rounds=rounds, pool=pool)(u, v, batch_size=16).total_weight for rounds in (1, 6)]
         assert weights[1] > weights[0]
+
+
+@pytest.mark.parametrize(("clusters", "rounds"), [(100, 1), (0, 4)])
+def test_there_are_as_many_rounds_as_pay(make_pairs: MakePairs, clusters: int, rounds: int) -> None:
+    u, v = make_pairs(6400, 32, clusters=clusters)
+    usual, named = bc.Cut()(u, v, batch_size=32), bc.Cut(rounds=rounds)(u, v, batch_size=32)
+    np.testing.assert_array_equal(usual.batches, named.batches)
 
 
 def best_weight(weights: Any, left: frozenset[int]) -> Any:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from itertools import combinations, product
 from threading import Event
 from typing import Any
 
@@ -12,7 +13,7 @@ import batchcut as bc
 from batchcut.selection import _refine
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._neighbours import _centre_count, chain
-from batchcut.selection._parallel import Workers
+from batchcut.selection._parallel import Workers, workers
 from batchcut.selection._refine import _layout, kinship, pool_weights
 from batchcut.selection._score import Weighting
 from batchcut.selection._swap import disturb, improve, sum_by_batch
@@ -42,6 +43,15 @@ def test_pools_weighed_in_parts_have_the_same_weights(make_pairs: MakePairs, mon
         parts = pool_weights(pairs, np.arange(150), weighting)[:, :150]
         np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(parts, parts.T)
+
+
+def test_threads_weigh_a_pool_together(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_refine, "_ROWS_AT_ONCE", 40)
+    pairs = unit_pairs(*make_pairs(150), normalize=True)
+    weighting = Weighting.of(pairs, 8, 0.1, 0.1)
+    with workers(2) as crew:
+        weights = pool_weights(pairs, np.arange(150), weighting, crew, shared=True)[:, :150]
+    np.testing.assert_array_equal(weights, pool_weights(pairs, np.arange(150), weighting)[:, :150])
 
 
 def test_weighing_ends_once_the_work_is_stopped(make_pairs: MakePairs) -> None:
@@ -80,38 +90,59 @@ def test_sums_by_batch() -> None:
     np.testing.assert_allclose(sums, expected, rtol=1e-5)
 
 
-def slow_improve(weights: Any, place: Any, sweeps: int) -> Any:
-    """The same search by brute force: each sample in turn, every partner, the weight summed from the start."""
-    place = place.copy()
-    for _ in range(sweeps):
-        before = place.copy()
-        for i in range(len(place)):
-            now, best, partner = within(weights, place), 1e-4, -1
-            for j in range(len(place)):
-                a, b = place[i], place[j]
-                to_b = weights[i, place == b].sum() - weights[i, place == a].sum()
-                if a == b or to_b <= 0:
-                    continue
+def slow_improve(weights: Any, place: Any) -> Any:
+    """The same sweep by brute force: two batches at a time, every swap, the weight summed from the start."""
+    place, rows = place.copy(), place.max() + 1
+    for a, b in sorted(combinations(range(rows), 2), key=lambda two: (two[1] - two[0], two[0])):
+        while True:
+            now, best, swap = within(weights, place), 1e-4, None
+            for i, j in product(np.flatnonzero(place == a), np.flatnonzero(place == b)):
                 trial = place.copy()
                 trial[i], trial[j] = b, a
                 if within(weights, trial) - now > best:
-                    best, partner = within(weights, trial) - now, j
-            if partner >= 0:
-                place[i], place[partner] = place[partner], place[i]
-        if np.array_equal(place, before):
-            break
+                    best, swap = within(weights, trial) - now, trial
+            if swap is None:
+                break
+            place = swap
     return place
 
 
-@given(st.integers(2, 4), st.integers(2, 4), st.integers(0, 50))
+@given(st.integers(2, 4), st.integers(3, 5), st.integers(0, 50))  # in batches of two, two swaps would do the same
 def test_improve_is_the_slow_search(rows: int, size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights = random_weights(rows * size, rng)
-    members, place, sums, kin, held = state_of(weights, np.arange(rows * size).reshape(rows, size))
-    start = place.copy()
-    gain = improve(weights, members, place, sums, kin, held, 10, np.float32(1e-4))
-    assert within(weights, place) == pytest.approx(within(weights, slow_improve(weights, start, 10)), rel=1e-5)
+    state = state_of(weights, np.arange(rows * size).reshape(rows, size))
+    place, start = state[1], state[1].copy()
+    gain = improve(weights, *state, np.ones(rows, np.bool_), np.float32(1e-4))
+    assert within(weights, place) == pytest.approx(within(weights, slow_improve(weights, start)), rel=1e-5)
     assert gain == pytest.approx(within(weights, place) - within(weights, start), rel=1e-4, abs=1e-4)
+
+
+def test_batches_that_have_not_changed_are_left_alone() -> None:
+    rng = np.random.default_rng(0)
+    weights = random_weights(40, rng)
+    state = state_of(weights, np.arange(40).reshape(8, 5))
+    untouched = state[1].copy()
+    assert improve(weights, *state, np.zeros(8, np.bool_), np.float32(1e-4)) == 0
+    np.testing.assert_array_equal(state[1], untouched)
+    changed = np.zeros(8, np.bool_)
+    changed[[2, 5]] = True
+    assert improve(weights, *state, changed, np.float32(1e-4)) > 0
+    assert set(state[1][state[1] != untouched].tolist()) <= set(np.flatnonzero(changed).tolist())
+
+
+def test_improve_ends_where_no_swap_gains() -> None:
+    rng = np.random.default_rng(1)
+    weights = random_weights(60, rng)
+    state = state_of(weights, rng.permutation(60).reshape(6, 10))
+    changed = np.ones(6, np.bool_)
+    while improve(weights, *state, changed, np.float32(1e-4)) > 0:
+        pass
+    place = state[1]
+    for i, j in combinations(range(60), 2):
+        trial = place.copy()
+        trial[i], trial[j] = place[j], place[i]
+        assert within(weights, trial) <= within(weights, place) + 1e-3
 
 
 @given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 30), st.booleans(), st.booleans())
@@ -128,7 +159,11 @@ def test_swaps_keep_the_books(rows: int, size: int, seed: int, short: bool, grou
     chosen = rng.integers(0, len(samples), (4, 2)).astype(np.int32)
     for kicked in (True, False):
         before, together = within(weights, place), (held * (held - 1)).sum()
-        gain = disturb(weights, *state, chosen) if kicked else improve(weights, *state, 5, np.float32(1e-4))
+        gain = (
+            disturb(weights, *state, chosen)
+            if kicked
+            else improve(weights, *state, np.ones(rows, np.bool_), np.float32(1e-4))
+        )
         assert gain == pytest.approx(within(weights, place) - before, rel=1e-4, abs=1e-4)
         assert (held * (held - 1)).sum() <= together
         fresh = np.empty_like(sums)
@@ -147,7 +182,7 @@ def test_swaps_never_lower_the_weight(rows: int, size: int, seed: int) -> None:
     state = state_of(weights, rng.permutation(rows * size).reshape(rows, size))
     last = within(weights, state[1])
     for _ in range(4):
-        improve(weights, *state, 1, np.float32(1e-4))
+        improve(weights, *state, np.ones(rows, np.bool_), np.float32(1e-4))
         assert within(weights, state[1]) >= last
         last = within(weights, state[1])
 
@@ -168,7 +203,7 @@ def test_chain_goes_to_the_nearest() -> None:
 
 
 def test_long_chains_are_made_of_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("batchcut.selection._neighbours._LONGEST_CHAIN", 16)
+    monkeypatch.setattr("batchcut.selection._neighbours._MOST_COMPARED", 16)
     centres = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
     path = chain(centres)
     assert sorted(path.tolist()) == list(range(100))
@@ -179,7 +214,19 @@ def test_long_chains_are_made_of_short_ones(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("count", "batch_size", "centres"),
-    [(10, 2, 1), (2400, 64, 100), (65_536, 64, 2048), (65_537, 64, 1024), (65_537, 256, 2730), (10**6, 8192, 4096)],
+    [
+        (10, 2, 1),
+        (2400, 8, 100),
+        (2400, 32, 100),
+        (2400, 48, 66),
+        (2400, 64, 50),
+        (2400, 128, 100),
+        (65_536, 64, 1365),
+        (65_536, 32, 2048),
+        (65_537, 64, 1024),
+        (65_537, 256, 2730),
+        (10**6, 8192, 4096),
+    ],
 )
 def test_as_many_cells_as_the_set_is_worth(count: int, batch_size: int, centres: int) -> None:
     assert _centre_count(count, batch_size) == centres

@@ -23,7 +23,8 @@ def plan(make_pairs: MakePairs) -> bc.BatchPlan:
 
 def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
     assert (plan.method, plan.seed, plan.epoch, plan.temperature, plan.leftover) == ("Cut", 3, 2, 0.1, "rotate")
-    assert dict(plan.settings)["rounds"] == 4
+    assert dict(plan.settings)["margin"] == 0.1
+    assert dict(plan.settings)["rounds"] is None
     assert (len(plan), plan.batch_size, plan.count) == (5, 4, 22)
     assert len(plan.left_over) == 2
     assert plan.coverage == pytest.approx(20 / 22)

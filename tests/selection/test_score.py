@@ -20,7 +20,7 @@ def slow_loss(u: Any, v: Any, tau: float) -> float:
     return float((np.logaddexp.reduce(scores, axis=1) - own + np.logaddexp.reduce(scores, axis=0) - own).mean())
 
 
-@pytest.mark.parametrize("tau", [0.005, 0.05, 1.0])
+@pytest.mark.parametrize("tau", [0.005, 0.05, 0.2, 1.0])  # the first two overflow the fast way and take the safe one
 def test_losses_and_weights_match_the_slow_ones(make_pairs: MakePairs, tau: float) -> None:
     u, v = make_pairs(30, clusters=3)
     batches = np.random.default_rng(0).permutation(30).reshape(3, 10)
@@ -30,6 +30,19 @@ def test_losses_and_weights_match_the_slow_ones(make_pairs: MakePairs, tau: floa
     for batch, loss, weight in zip(batches, outcome.losses, outcome.weights, strict=True):
         assert loss == pytest.approx(slow_loss(u[batch], v[batch], tau), rel=1e-4, abs=2e-6)
         assert weight == pytest.approx(weights[np.ix_(batch, batch)].sum() / 2, rel=1e-4, abs=1e-5)
+
+
+def test_both_ways_to_score_agree(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = unit_pairs(*make_pairs(47, clusters=3, copies=6), normalize=True)
+    batches = np.append(np.arange(47), -1).reshape(6, 8)
+    weighting = Weighting.of(pairs, 8, 0.2, 0.1)
+    assert weighting.factors(weighting.scale * pairs.positive, weighting.bars) is not None
+    fast = score(pairs, batches, weighting)
+    monkeypatch.setattr(Weighting, "factors", lambda *_: None)
+    safe = score(pairs, batches, weighting)
+    np.testing.assert_allclose(fast.losses, safe.losses, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fast.weights, safe.weights, rtol=1e-5, atol=1e-5)
+    assert fast.guarded == safe.guarded > 0
 
 
 def test_losses_are_those_of_the_losses_package(make_pairs: MakePairs) -> None:

@@ -1,7 +1,5 @@
 """Pools of batches that are alike, so that swaps between them may pay."""
 
-from functools import partial
-
 import numpy as np
 from numba import njit
 
@@ -18,10 +16,10 @@ _NEIGHBOURS = 16  # the most similar batches that a batch may be joined with
 def alike_pools(pairs: Pairs, batches: Ints, most: int, crew: Workers) -> list[Ints]:
     """The rows of `batches` (K, B) in pools of at most `most`, the largest pool first.
 
-    The two batches with the most similar centres are joined first, then the next two and the pools they are in: single
-    linkage, as by Kruskal. What two pools become may have most · s^1.5 batches, where s is the cosine of the two centres
-    by which they would be joined. So a crowd of batches that are all alike becomes one large pool, where many swaps pay, and batches
-    that have little in common stay in small ones.
+    The two batches with the most similar centres are joined first, then the next two and the pools that they are in, as
+    in Kruskal's spanning tree. What two pools become may have most · s^1.5 batches, where s is the cosine of the two
+    centres by which they are joined. So a crowd of batches that are all alike becomes one large pool, in which many
+    swaps pay, and batches that have little in common stay in small ones.
     """
     centres = unit(batch_totals(pairs, batches, crew))
     pools: list[Ints] = []
@@ -33,19 +31,14 @@ def alike_pools(pairs: Pairs, batches: Ints, most: int, crew: Workers) -> list[I
 
 
 def _edges(centres: Floats, crew: Workers) -> tuple[Ints, Ints, Floats]:
-    """Each of the unit centres (K, d), those it is most similar to, and how similar they are; the most similar first."""
+    """Each of the unit centres (K, d) beside one it is similar to, and how similar; the most similar two first."""
     blocks = [np.arange(top, min(len(centres), top + _ROWS_AT_ONCE)) for top in range(0, len(centres), _ROWS_AT_ONCE)]
     count = min(_NEIGHBOURS + 1, len(centres))  # one of them may be the batch itself
-    found = crew.map(partial(_nearest, centres, count), blocks)
+    found = crew.map(lambda rows: most_similar(centres[rows] @ centres.T, count), blocks)
     named, similarity = (np.concatenate([part[k] for part in found]) for k in range(2))
     source, target = np.repeat(np.arange(len(centres)), count), named.ravel()
     order = np.argsort(-similarity.ravel(), kind="stable")
     return source[order], target[order], similarity.ravel()[order]
-
-
-def _nearest(centres: Floats, count: int, rows: Ints) -> tuple[Ints, Floats]:
-    named, similarity = most_similar(centres[rows] @ centres.T, count)
-    return named, similarity
 
 
 @njit(cache=True, nogil=True)

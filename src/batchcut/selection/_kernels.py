@@ -60,18 +60,15 @@ def weigh(
     of a pool, where j runs to its end. A pair gets no weight where its two scores together reach the two `bars` of its
     samples. Each pair is weighed once and written in both places. Rows of `out` may be longer than the pool.
     """
-    for i0 in range(0, there.shape[0], _TILE):
-        for j0 in range(i0, there.shape[1], _TILE):
-            columns = slice(j0, min(j0 + _TILE, there.shape[1]))
-            beyond = slice(top + columns.start, top + columns.stop)
-            q, other = positive[beyond], bars[beyond]
-            for i in range(i0, min(i0 + _TILE, there.shape[0])):
-                p, bar, s, r, row = positive[top + i], bars[top + i], there[i, columns], back[i, columns], out[top + i]
-                row = row[beyond]
-                for j in range(len(row)):
-                    w = _pair_weight(s[j], r[j], p - log_negatives, q[j] - log_negatives)
-                    row[j] = w if s[j] + r[j] < bar + other[j] else _F(0)
-            _mirror(out, top + i0, top + min(i0 + _TILE, there.shape[0]), beyond.start, beyond.stop)
+    rows, columns = there.shape
+    for i in range(rows):
+        p, bar, s, r = positive[top + i], bars[top + i], there[i, i + 1 :], back[i, i + 1 :]
+        beyond = slice(top + i + 1, top + columns)
+        q, other, row = positive[beyond], bars[beyond], out[top + i, beyond]
+        for j in range(len(row)):
+            w = _pair_weight(s[j], r[j], p - log_negatives, q[j] - log_negatives)
+            row[j] = w if s[j] + r[j] < bar + other[j] else _F(0)
+    _mirror(out, top, rows, columns)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -84,32 +81,29 @@ def weigh_fast(
     the two anchors, f = (B−1) exp(highest − positive). A pair gets no weight where x y reaches the product of its two
     `limit`.
     """
-    for i0 in range(0, there.shape[0], _TILE):
-        for j0 in range(i0, there.shape[1], _TILE):
-            columns = slice(j0, min(j0 + _TILE, there.shape[1]))
-            beyond = slice(top + columns.start, top + columns.stop)
-            h, other = factor[beyond], limit[beyond]
-            for i in range(i0, min(i0 + _TILE, there.shape[0])):
-                g, most, s, r, row = factor[top + i], limit[top + i], there[i, columns], back[i, columns], out[top + i]
-                row = row[beyond]
-                for j in range(len(row)):
-                    x, y = _exp_nonpositive(s[j] - highest), _exp_nonpositive(r[j] - highest)
-                    both, product = x + y, x * y
-                    w = _log((_F(1) + g * (both + g * product)) * (_F(1) + h[j] * (both + h[j] * product)))
-                    row[j] = w if product < most * other[j] else _F(0)
-            _mirror(out, top + i0, top + min(i0 + _TILE, there.shape[0]), beyond.start, beyond.stop)
+    rows, columns = there.shape
+    for i in range(rows):
+        g, most, s, r = factor[top + i], limit[top + i], there[i, i + 1 :], back[i, i + 1 :]
+        beyond = slice(top + i + 1, top + columns)
+        h, other, row = factor[beyond], limit[beyond], out[top + i, beyond]
+        for j in range(len(row)):
+            x, y = _exp_nonpositive(s[j] - highest), _exp_nonpositive(r[j] - highest)
+            both, product = x + y, x * y
+            w = _log((_F(1) + g * (both + g * product)) * (_F(1) + h[j] * (both + h[j] * product)))
+            row[j] = w if product < most * other[j] else _F(0)
+    _mirror(out, top, rows, columns)
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _mirror(out: Floats, first: int, last: int, left: int, right: int) -> None:
-    """Copies a tile across the diagonal; of one that lies on it, the part above it."""
-    for column in range(left, right):
-        target = out[column]
-        for k in range(first, min(last, column)):
-            target[k] = out[k, column]
-    if left == first:
-        for k in range(first, last):
-            out[k, k] = _F(0)
+def _mirror(out: Floats, top: int, rows: int, columns: int) -> None:
+    """Copies what lies right of the diagonal, in some rows from `top` on, across it, tile by tile."""
+    for left in range(top, top + columns, _TILE):
+        for column in range(left, min(left + _TILE, top + columns)):
+            target = out[column]
+            for k in range(top, min(top + rows, column)):
+                target[k] = out[k, column]
+    for k in range(top, top + rows):
+        out[k, k] = _F(0)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -190,7 +184,6 @@ def score_batches(
 def score_batches_fast(
     scores: Floats,
     sizes: Ints,
-    log_negatives: np.float32,
     highest: np.float32,
     factor: Floats,
     limit: Floats,
@@ -198,7 +191,7 @@ def score_batches_fast(
     weights: Doubles,
 ) -> int:
     """The same as `score_batches`, from one exponential of each score, where nothing overflows; see `weigh_fast`."""
-    guarded, own = 0, _exp_nonpositive(-log_negatives)  # factors hold B − 1; for the loss it is taken out again
+    guarded = 0
     there, back = np.empty(scores.shape[1:], np.float32), np.empty(scores.shape[1:], np.float32)
     for k in range(scores.shape[0]):
         size, square = sizes[k], scores[k]
@@ -215,7 +208,7 @@ def score_batches_fast(
             for j in range(size):
                 row += x[j]
                 column += y[j]
-            losses[k] += (_log(row * g * own) + _log(column * g * own)) / size
+            losses[k] += (_log(max(row / x[i], _F(1))) + _log(max(column / x[i], _F(1)))) / size
             total, blocked = _F(0), np.int32(0)
             for j in range(i):
                 both, product, h = x[j] + y[j], x[j] * y[j], factor[k, j]

@@ -15,7 +15,7 @@ _ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for th
 MANY = 65_536  # samples beyond which time counts more than the last per cent of weight
 _MOST_CENTRES = 2048
 _CENTRES_OF_MANY_PER_PLACE, _LEAST_CENTRES_OF_MANY, _MOST_CENTRES_OF_MANY = 16, 1024, 4096
-_SAMPLES_PER_CENTRE = 24, 48  # at least and at most; between them, three quarters of a batch
+_LEAST_SAMPLES_PER_CENTRE, _SAMPLES_TIMES_PLACES = 24, 3072  # of a cell, and of a cell and a batch multiplied
 _LLOYD_STEPS = (8, 16, 16)  # samples per centre in each; the first is rough anyway
 _MOST_COMPARED = 4096  # centres, each with all others
 
@@ -51,8 +51,8 @@ def _centre_count(count: int, batch_size: int) -> int:
     if count > MANY:
         fit = _CENTRES_OF_MANY_PER_PLACE * batch_size
         most = min(max(fit, _LEAST_CENTRES_OF_MANY), _MOST_CENTRES_OF_MANY)
-    smallest, largest = _SAMPLES_PER_CENTRE
-    return max(1, min(most, count // min(max(3 * batch_size // 4, smallest), largest)))
+    fit = min(3 * batch_size // 4, _SAMPLES_TIMES_PLACES // batch_size)
+    return max(1, min(most, count // max(fit, _LEAST_SAMPLES_PER_CENTRE)))
 
 
 def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:

@@ -25,6 +25,11 @@ class Workers:
         self._stopped = stopped
         self.scratch = local()  # memory that each thread uses again, for as long as there is this crew
 
+    @property
+    def several(self) -> bool:
+        """Whether tasks may run side by side."""
+        return self._executor is not None
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T], done: Callable[[float], None] = silent) -> list[R]:
         """The results of all tasks; `done` hears the share of them that is finished."""
         results: list[R] = []

@@ -1,13 +1,11 @@
 """Pools of batches: how large they are, and the search within each of them by itself."""
 
-from functools import partial
-
 import numpy as np
 
 from batchcut._errors import check_integer, invalid
 
 from ._epoch import Progress
-from ._inputs import Ints
+from ._inputs import Floats, Ints
 from ._parallel import Workers, silent
 from ._refine import pool_weights, refine
 from ._request import Request
@@ -15,7 +13,6 @@ from ._score import Weighting
 
 _USUAL_BATCHES = (32, 64)  # sizes; pools of larger ones have fewer, of smaller ones more, to have as many samples
 _LEAST_BATCHES = 4
-_POOLS_OF_THEIR_OWN = 6  # a pool with more than one in so many of all pairs is weighed by all threads
 
 
 def check_pool(pool: object) -> None:
@@ -62,18 +59,22 @@ def refine_pools(
 ) -> Ints:
     """All batches after swaps within each pool (m, B), with a random stream of its own for each.
 
-    A pool that is a large part of all is weighed by all threads, since one thread would be at it when the others have
-    done. A single pool is searched on the caller's thread, to which alone progress is told.
+    A pool that is a large part of all is weighed by all threads: else one would be at it when the others have done.
+    A single pool is searched on the caller's thread, to which alone progress is told.
     """
-    squares = [pool.size**2 for pool in pools]
-    large = [k for k, square in enumerate(squares) if square * _POOLS_OF_THEIR_OWN > sum(squares)]
-    weigh = partial(pool_weights, request.pairs, weighting=weighting, crew=crew, shared=True)
-    weights = {k: weigh(pools[k][pools[k] >= 0]) for k in large}
     streams, alone = rng.spawn(len(pools)), crew.alone()
+    weights = _weigh_large(request, pools, weighting, crew) if crew.several else {}
 
     def task(k: int) -> Ints:
-        within, known = told if len(pools) == 1 else silent, weights.pop(k, None)
-        move = partial(refine, request.pairs, pools[k], request.codes, weighting, told=within, weights=known)
-        return move(kicks=kicks, rng=streams[k], crew=alone)
+        within = told if len(pools) == 1 else silent
+        known, where = weights.pop(k, None), (request.pairs, pools[k], request.codes, weighting)
+        return refine(*where, kicks=kicks, rng=streams[k], crew=alone, told=within, weights=known)
 
     return np.concatenate((alone if len(pools) == 1 else crew).map(task, range(len(pools)), told))
+
+
+def _weigh_large(request: Request, pools: list[Ints], weighting: Weighting, crew: Workers) -> dict[int, Floats]:
+    """The weights of each pool, by its number, that has more than a quarter of all pairs within pools."""
+    squares = [pool.size**2 for pool in pools]
+    large = [k for k, square in enumerate(squares) if 4 * square > sum(squares)]
+    return {k: pool_weights(request.pairs, pools[k][pools[k] >= 0], weighting, crew, shared=True) for k in large}

@@ -22,9 +22,9 @@ def restless_share(
 
     Each is asked about one batch, the one with the most similar centre outside its pool (m, B).
     """
-    batches = np.concatenate(pools)
     if len(pools) == 1:
         return 0.0
+    batches = np.concatenate(pools)
     pool = np.repeat(np.arange(len(pools)), [len(rows) for rows in pools])
     places = rng.permutation(np.flatnonzero(batches >= 0))[:_ASKED]
     asked, home = batches.ravel()[places], places // batches.shape[1]
@@ -45,8 +45,7 @@ def _weights_with(pairs: Pairs, weighting: Weighting, samples: Ints, batches: In
     """(n,) weight of each sample (n,) with the others of a batch (n, B)."""
     sides = ((pairs.u, pairs.v), (pairs.v, pairs.u))
     there, back = (np.matmul(b[batches], weighting.scale * a[samples][:, :, None])[..., 0] for a, b in sides)
-    positive, counted = weighting.scale * pairs.positive, (batches >= 0) & (batches != samples[:, None])
-    bars, sums = weighting.bars, np.empty(len(samples), np.float32)
-    own, others = (positive[samples], bars[samples]), (positive[batches], bars[batches], counted)
-    sum_weights(there, back, *own, *others, weighting.log_negatives, sums)
+    own, others = ((weighting.scale * pairs.positive[who], weighting.bars[who]) for who in (samples, batches))
+    counted, sums = (batches >= 0) & (batches != samples[:, None]), np.empty(len(samples), np.float32)
+    sum_weights(there, back, *own, *others, counted, weighting.log_negatives, sums)
     return sums

@@ -131,10 +131,10 @@ def _score_block(pairs: Pairs, weighting: Weighting, batches: Ints) -> Scores:
     u *= weighting.scale
     scores = np.matmul(u, pairs.v[batches].transpose(0, 2, 1))
     sizes = (batches >= 0).sum(axis=1)
-    bars, log_negatives = weighting.bars[batches], weighting.log_negatives
+    bars = weighting.bars[batches]
     factors = weighting.factors(scores.diagonal(axis1=1, axis2=2), bars)
     if factors is None:
-        guarded = score_batches(scores, sizes, log_negatives, bars, losses, weights)
+        guarded = score_batches(scores, sizes, weighting.log_negatives, bars, losses, weights)
     else:
-        guarded = score_batches_fast(scores, sizes, log_negatives, *factors, losses, weights)
+        guarded = score_batches_fast(scores, sizes, *factors, losses, weights)
     return Scores(losses, weights, int(guarded))

@@ -17,8 +17,8 @@ from ._score import Weighting
 from ._seek import seek
 
 ROUNDS = 4  # where further ones than the first pay
-_RESTLESS = 0.1  # share of samples that would rather be elsewhere, from which on they do
-_FOLLOWED, _REFINED, _SOUGHT = 160, 84, 320  # batches in a pool, in each part of the search
+_RESTLESS, _LARGE = 0.12, 64  # the share of samples that would rather be elsewhere from which on they do; batches
+_FOLLOWED, _REFINED, _SOUGHT = 80, 84, 320  # batches in a pool, in each part of the search
 _SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
 _STEPS = 2
 _SWEEPS = 3
@@ -44,8 +44,8 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int | None, crew: 
     batches = refine_pools(request, pools, weighting, rng, crew, _part(request, start, _REFINE_SHARE))
     pools = np.split(batches, np.cumsum([len(pool) for pool in pools])[:-1])
     if rounds is None:
-        few = restless_share(request.pairs, pools, weighting, rng, crew) < _RESTLESS
-        rounds = 1 if few else ROUNDS
+        many = _RESTLESS * min(1, _LARGE / request.batch_size)  # a swap between large batches brings more
+        rounds = ROUNDS if restless_share(request.pairs, pools, weighting, rng, crew) >= many else 1
     start += _REFINE_SHARE
     width = (1 - start) / max(1, rounds - 1)
     for done in range(1, rounds, _SWEEPS):
