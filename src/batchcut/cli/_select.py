@@ -69,7 +69,7 @@ class Select:
     and none for the others if left out."""
 
     rounds: OptionalInteger = None
-    """cut: how often the search comes back to each batch; 4 if left out."""
+    """cut: how often the search comes back to each batch; one or four times, as seems to pay, if left out."""
 
     threads: OptionalInteger = None
     """cut: how many threads work; one for each processor if left out."""

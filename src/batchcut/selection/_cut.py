@@ -46,7 +46,7 @@ def cut(
         return Chosen(cut_pools(request, shuffled, bounds, weighting, rounds, crew))
     start = request.by_content().shuffled()
     batches = cut_pools(request, start, bounds, weighting, rounds, crew)
-    return _heaviest(request, [batches, shuffled], weighting, crew)
+    return _heavier(request, batches, shuffled, weighting, crew)
 
 
 def cut_pools(
@@ -73,7 +73,7 @@ def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: in
     if len(request.used) <= _NAMELESS_SET:
         nameless = request.by_content()
         start = nameless.shuffled()
-    chosen = _heaviest(request, [cut_whole(nameless, weighting, rounds, crew), shuffled], weighting, crew)
+    chosen = _heavier(request, cut_whole(nameless, weighting, rounds, crew), shuffled, weighting, crew)
     quiet = replace(request, report=silent)  # all the work that was announced is done
     size = batches_in_pool(request, _IN_ONE_POOL)
     for tried, tries, hoped in ((batches_in_pool(request, _TRIED), 1, _HOPED), (size, rounds, 1.0)):
@@ -83,14 +83,13 @@ def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: in
             return chosen
     bounds = pool_bounds(request.batch_count, size, partial=True)
     pooled = cut_pools(quiet, start, bounds, weighting, rounds, crew)
-    return _heaviest(request, [chosen.batches, pooled], weighting, crew)
+    return _heavier(request, chosen.batches, pooled, weighting, crew)
 
 
-def _heaviest(request: Request, candidates: list[Ints], weighting: Weighting, crew: Workers) -> Chosen:
-    """The partition that weighs most; the first, if another weighs more by rounding only."""
-    first, *others = (Chosen(batches, score(request.pairs, batches, weighting, crew)) for batches in candidates)
-    heaviest = max(others, key=_weight)
-    return heaviest if _weight(heaviest) * (1 - _ROUNDING) > _weight(first) else first
+def _heavier(request: Request, batches: Ints, others: Ints, weighting: Weighting, crew: Workers) -> Chosen:
+    """`batches`, unless the others weigh more, and not by rounding only."""
+    first, second = (Chosen(rows, score(request.pairs, rows, weighting, crew)) for rows in (batches, others))
+    return second if _weight(second) * (1 - _ROUNDING) > _weight(first) else first
 
 
 def _weight(chosen: Chosen) -> float:
@@ -109,16 +108,17 @@ class Cut(PlanningSelector):
     Maximises Σ_b Σ_{k<l in b} w(k, l) over partitions into batches of B, which is the least cut of
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
     never below that of the batches of `Shuffle()` with the same seed and epoch, weighed with the same margin and
-    temperature, but for rounding. Memory above the embeddings is about 100 MB per thread for batches of 64 in 128
-    dimensions, and time grows in proportion to N. In pools it is 8 (pool · B)² bytes per thread, and time grows with
+    temperature, but for rounding. Memory above the embeddings is about 120 MB per thread for batches of 64 in 128
+    dimensions, and time grows in proportion to N. In pools it is 4 (pool · B)² bytes per thread, and time grows with
     the pool.
 
     Attributes:
         pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set,
             by a search that does not look at all pairs. A pool of all batches does, for somewhat harder ones.
         partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
-        rounds: How often the search comes back to each sample; in pools, after a kick. One is a quick search, for
-            trainings whose steps take milliseconds.
+        rounds: How often the search comes back to each sample; in pools, after a kick. None: one or four over the
+            whole set, as seems to pay, and four in pools. One is a quick search, for trainings whose steps take
+            milliseconds.
         temperature: τ of the weights.
         margin: Pairs whose two similarities come, on average, within it of their own positives get no weight: each
             could be the other's positive, and so a false negative. None: all pairs have their weight.

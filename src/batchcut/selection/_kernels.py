@@ -12,7 +12,6 @@ from numba import njit
 from ._inputs import Doubles, Flags, Floats, Ints
 
 _F = np.float32
-_TILE = 64
 _LN2 = np.float32(0.6931471805599453)
 _LOG2E = np.float32(1.4426950408889634)
 
@@ -96,12 +95,11 @@ def weigh_fast(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _mirror(out: Floats, top: int, rows: int, columns: int) -> None:
-    """Copies what lies right of the diagonal, in some rows from `top` on, across it, tile by tile."""
-    for left in range(top, top + columns, _TILE):
-        for column in range(left, min(left + _TILE, top + columns)):
-            target = out[column]
-            for k in range(top, min(top + rows, column)):
-                target[k] = out[k, column]
+    """Copies what lies right of the diagonal, in some rows from `top` on, across it; the diagonal becomes zero."""
+    for column in range(top, top + columns):
+        target = out[column]
+        for k in range(top, min(top + rows, column)):
+            target[k] = out[k, column]
     for k in range(top, top + rows):
         out[k, k] = _F(0)
 

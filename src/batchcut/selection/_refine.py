@@ -11,7 +11,7 @@ from ._parallel import ALONE, Workers, silent
 from ._score import Weighting
 from ._swap import Indices, disturb, improve, sum_by_batch
 
-_SWEEPS = 30  # hardly ever reached
+_SWEEPS = 30  # hardly any pool needs more until nothing gains
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
 _ROWS_AT_ONCE = 128  # of a pool, whose scores are in the cache when they become weights
 _LINE = 16  # float32 in a line of the cache
