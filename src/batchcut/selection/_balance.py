@@ -21,7 +21,7 @@ def follow_centres(pairs: Pairs, batches: Ints, steps: int) -> Ints:
     """
     filled = batches >= 0
     sizes, samples = filled.sum(axis=1), batches[filled]
-    x = pairs.u[samples] + pairs.v[samples]
+    x = pairs.sums(samples)
     home = np.repeat(np.arange(len(batches)), sizes)
     for _ in range(steps):
         named, closeness = most_similar(x @ unit_centres(x, home, len(sizes)).T, min(_CENTRES_NAMED, len(batches)))

@@ -115,7 +115,7 @@ def _walk(similarity: Floats) -> Ints:
 def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
     """`count` centres of u + v, by Lloyd steps on a random part of the samples, so many per centre in each."""
     some = rng.choice(samples, min(len(samples), max(_LLOYD_STEPS) * count), replace=False)
-    drawn = pairs.u[some] + pairs.v[some]
+    drawn = pairs.sums(some)
     centres = drawn[:count].copy()
     for per_centre in _LLOYD_STEPS:
         rows = drawn[: per_centre * count]
@@ -132,7 +132,7 @@ def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report
     """The centre that is nearest to u + v of each sample."""
     nearest = _nearest_centre(centres)
     blocks = [samples[start : start + _ROWS_AT_ONCE] for start in range(0, len(samples), _ROWS_AT_ONCE)]
-    return np.concatenate(crew.map(lambda block: nearest(pairs.u[block] + pairs.v[block]), blocks, report))
+    return np.concatenate(crew.map(lambda block: nearest(pairs.sums(block)), blocks, report))
 
 
 def _nearest_centre(centres: Floats) -> Callable[[Floats], Ints]:
@@ -153,6 +153,5 @@ def _totals(pairs: Pairs, batches: Ints) -> Floats:
     filled = batches >= 0
     samples, home = batches[filled], np.repeat(np.arange(len(batches)), filled.sum(axis=1))
     totals = np.zeros((len(batches), pairs.dim), np.float32)
-    for side in (pairs.u, pairs.v):
-        add_rows(side[samples], home, totals)
+    add_rows(pairs.sums(samples), home, totals)
     return totals

@@ -92,7 +92,7 @@ def pool_weights(
     count = len(samples)
     shape = count, _padded(count)
     weights = np.empty(shape, np.float32) if shared else _scratch(crew, "weights", *shape)
-    u, v = pairs.u[samples], pairs.v[samples]
+    u, v = pairs.u.take(samples, axis=0), pairs.v.take(samples, axis=0)
     u *= weighting.scale
     weigh_part = _weigh_part(np.einsum("ij,ij->i", u, v), weighting, weighting.bars[samples], weights)
 

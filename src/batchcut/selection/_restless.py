@@ -28,7 +28,7 @@ def restless_share(
     pool = np.repeat(np.arange(len(pools)), [len(rows) for rows in pools])
     places = rng.permutation(np.flatnonzero(batches >= 0))[:_ASKED]
     asked, home = batches.ravel()[places], places // batches.shape[1]
-    closeness = (pairs.u[asked] + pairs.v[asked]) @ unit(batch_totals(pairs, batches, crew)).T
+    closeness = pairs.sums(asked) @ unit(batch_totals(pairs, batches, crew)).T
     closeness[pool[None, :] == pool[home, None]] = -np.inf
     step = max(1, _ROWS_AT_ONCE // batches.shape[1])
     blocks = [slice(start, start + step) for start in range(0, len(asked), step)]
@@ -43,8 +43,8 @@ def restless_share(
 
 def _weights_with(pairs: Pairs, weighting: Weighting, samples: Ints, batches: Ints) -> Floats:
     """(n,) weight of each sample (n,) with the others of a batch (n, B)."""
-    sides = ((pairs.u, pairs.v), (pairs.v, pairs.u))
-    there, back = (np.matmul(b[batches], weighting.scale * a[samples][:, :, None])[..., 0] for a, b in sides)
+    sides = ((weighting.scale * pairs.u[samples], pairs.v), (weighting.scale * pairs.v[samples], pairs.u))
+    there, back = (np.matmul(other.take(batches, axis=0), own[:, :, None])[..., 0] for own, other in sides)
     own, others = ((weighting.scale * pairs.positive[who], weighting.bars[who]) for who in (samples, batches))
     counted, sums = (batches >= 0) & (batches != samples[:, None]), np.empty(len(samples), np.float32)
     sum_weights(there, back, *own, *others, counted, weighting.log_negatives, sums)

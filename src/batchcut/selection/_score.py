@@ -127,9 +127,9 @@ def score(pairs: Pairs, batches: Ints, weighting: Weighting, crew: Workers = ALO
 
 def _score_block(pairs: Pairs, weighting: Weighting, batches: Ints) -> Scores:
     losses, weights = np.empty(len(batches)), np.empty(len(batches))
-    u = pairs.u[batches]
+    u = pairs.u.take(batches, axis=0)
     u *= weighting.scale
-    scores = np.matmul(u, pairs.v[batches].transpose(0, 2, 1))
+    scores = np.matmul(u, pairs.v.take(batches, axis=0).transpose(0, 2, 1))
     sizes = (batches >= 0).sum(axis=1)
     bars = weighting.bars[batches]
     factors = weighting.factors(scores.diagonal(axis1=1, axis2=2), bars)

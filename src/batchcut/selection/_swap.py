@@ -172,7 +172,8 @@ def improve(
                 _swap(weights, members, place, sums, kin, held, i, j)
                 now[a] = now[b] = True
                 total += gain
-    changed[:] = now
+    for a in range(rows):  # not as a whole: that takes two seconds to compile
+        changed[a] = now[a]
     return total
 
 
