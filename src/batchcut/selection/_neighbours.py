@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from ._balance import add_rows, unit
@@ -115,12 +117,11 @@ def _walk(similarity: Floats) -> Ints:
 def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
     """`count` centres of u + v, by Lloyd steps on a random part of the samples, so many per centre in each."""
     some = rng.choice(samples, min(len(samples), max(_LLOYD_STEPS) * count), replace=False)
-    drawn = pairs.sums(some)
+    drawn = np.concatenate(crew.map(pairs.sums, _blocks(some)))
     centres = drawn[:count].copy()
     for per_centre in _LLOYD_STEPS:
         rows = drawn[: per_centre * count]
-        blocks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
-        cells = np.concatenate(crew.map(_nearest_centre(centres), blocks))
+        cells = np.concatenate(crew.map(_nearest_centre(centres), _blocks(rows)))
         total, sizes = np.zeros_like(centres), np.bincount(cells, minlength=count)
         add_rows(rows, cells, total)
         filled = sizes > 0
@@ -131,8 +132,12 @@ def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, 
 def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report: Progress) -> Ints:
     """The centre that is nearest to u + v of each sample."""
     nearest = _nearest_centre(centres)
-    blocks = [samples[start : start + _ROWS_AT_ONCE] for start in range(0, len(samples), _ROWS_AT_ONCE)]
-    return np.concatenate(crew.map(lambda block: nearest(pairs.sums(block)), blocks, report))
+    return np.concatenate(crew.map(lambda block: nearest(pairs.sums(block)), _blocks(samples), report))
+
+
+def _blocks(rows: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """The rows, some at a time."""
+    return [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
 
 
 def _nearest_centre(centres: Floats) -> Callable[[Floats], Ints]:
