@@ -13,7 +13,7 @@ from ._epoch import Progress
 from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
 
-_ROWS_AT_ONCE = 1024  # so many that threads end together, and few enough for the cache
+_ROWS_AT_ONCE = 256  # few enough for the cache, whose products are looked at once more
 MANY = 65_536  # samples beyond which time counts more than the last per cent of weight
 _MOST_CENTRES = 2048
 _CENTRES_OF_MANY_PER_PLACE, _LEAST_CENTRES_OF_MANY, _MOST_CENTRES_OF_MANY = 16, 1024, 4096
