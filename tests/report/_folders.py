@@ -51,7 +51,7 @@ def write_run(
 def embeddings(count: int, rng: np.random.Generator, *, spread: float = 3.0) -> tuple[Any, Any]:
     """Pairs of unit rows around a common direction."""
     u = np.ones((count, DIM)) + spread * rng.normal(size=(count, DIM))
-    v = u + 2.0 * rng.normal(size=u.shape)
+    v = u + 3.0 * rng.normal(size=u.shape)
     return tuple((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in (u, v))
 
 
