@@ -9,6 +9,7 @@ from ._inputs import Floats, Ints, Pairs
 
 _CENTRES_NAMED = 8  # a sample names so many centres; one that finds no room at any of them goes where room is left
 _LEVELS = 65_535
+_LAST, _LOWEST, _ALL_BUT_SIGN = (1 << 32) - 1, -(1 << 63), (1 << 31) - 1
 
 _options: dict[str, Any] = {"cache": True, "nogil": True}
 
@@ -57,21 +58,30 @@ def add_rows(x: Floats, home: Ints, total: Floats) -> None:
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def most_similar(closeness: Floats, count: int) -> tuple[Ints, Floats]:
-    """The columns of the `count` largest entries of each row, in descending order, and those entries."""
+    """The columns of the `count` largest entries of each row, in descending order, and those entries.
+
+    Each entry and its column are one integer, so that the search for the largest is vector code.
+    """
     rows, columns = closeness.shape
     named, largest = np.empty((rows, count), np.int64), np.empty((rows, count), np.float32)
+    keys = np.empty(columns, np.int64)
     for i in range(rows):
-        row, found, values, least = closeness[i], named[i], largest[i], np.float32(-np.inf)
-        values[:] = least
+        bits = closeness[i].view(np.int32)
         for b in range(columns):
-            if row[b] > least:
-                at = count - 1
-                while at > 0 and values[at - 1] < row[b]:
-                    values[at], found[at] = values[at - 1], found[at - 1]
-                    at -= 1
-                values[at], found[at] = row[b], b
-                least = values[count - 1]
+            ascending = np.int64(bits[b]) ^ ((np.int64(bits[b]) >> 31) & _ALL_BUT_SIGN)
+            keys[b] = (ascending << 32) + (_LAST - b)
+        for n in range(count):
+            b = _LAST - (_highest(keys) & _LAST)
+            named[i, n], largest[i, n], keys[b] = b, closeness[i, b], _LOWEST
     return named, largest
+
+
+@njit(**_options)  # type: ignore[untyped-decorator]
+def _highest(keys: Ints) -> int:
+    highest = keys[0]
+    for k in range(1, len(keys)):
+        highest = max(highest, keys[k])
+    return highest
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]

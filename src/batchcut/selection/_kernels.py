@@ -78,18 +78,20 @@ def weigh_fast(
 
     With x and y = exp(s − highest) of the two scores, a weight is one logarithm: log Π (1 + x f)(1 + y f) over the f of
     the two anchors, f = (B−1) exp(highest − positive). A pair gets no weight where x y reaches the product of its two
-    `limit`.
+    `limit`. Scores are overwritten: two short loops, which the registers suffice for, take less time than one.
     """
     rows, columns = there.shape
     for i in range(rows):
-        g, most, s, r = factor[top + i], limit[top + i], there[i, i + 1 :], back[i, i + 1 :]
+        g, most, both, product = factor[top + i], limit[top + i], there[i, i + 1 :], back[i, i + 1 :]
         beyond = slice(top + i + 1, top + columns)
         h, other, row = factor[beyond], limit[beyond], out[top + i, beyond]
         for j in range(len(row)):
-            x, y = _exp_nonpositive(s[j] - highest), _exp_nonpositive(r[j] - highest)
-            both, product = x + y, x * y
-            w = _log((_F(1) + g * (both + g * product)) * (_F(1) + h[j] * (both + h[j] * product)))
-            row[j] = w if product < most * other[j] else _F(0)
+            x, y = _exp_nonpositive(both[j] - highest), _exp_nonpositive(product[j] - highest)
+            both[j], product[j] = x + y, x * y
+        for j in range(len(row)):
+            x, y = both[j], product[j]
+            w = _log((_F(1) + g * (x + g * y)) * (_F(1) + h[j] * (x + h[j] * y)))
+            row[j] = w if y < most * other[j] else _F(0)
     _mirror(out, top, rows, columns)
 
 

@@ -14,6 +14,7 @@ from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
 
 _ROWS_AT_ONCE = 256  # few enough for the cache, whose products are looked at once more
+_ROWS_ADDED_AT_ONCE = 1024  # so many that a task is worth handing over
 MANY = 65_536  # samples beyond which time counts more than the last per cent of weight
 _MOST_CENTRES = 2048
 _CENTRES_OF_MANY_PER_PLACE, _LEAST_CENTRES_OF_MANY, _MOST_CENTRES_OF_MANY = 16, 1024, 4096
@@ -64,7 +65,7 @@ def batch_order(pairs: Pairs, batches: Ints, crew: Workers) -> Ints:
 
 def batch_totals(pairs: Pairs, batches: Ints, crew: Workers) -> Floats:
     """The sums (K, d) of u + v over the rows of `batches` (K, B), which point where their centres are."""
-    starts = range(0, len(batches), max(1, _ROWS_AT_ONCE // batches.shape[1]))
+    starts = range(0, len(batches), max(1, _ROWS_ADDED_AT_ONCE // batches.shape[1]))
     step = starts.step
     blocks = [batches[start : start + step] for start in starts]
     return np.concatenate(crew.map(partial(_totals, pairs), blocks))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from threading import Event, Lock, local
 from typing import TypeVar
 
@@ -20,9 +19,10 @@ def silent(_: float) -> None:
 class Workers:
     """Runs a function over tasks, in order of results whatever the order of work."""
 
-    def __init__(self, executor: ThreadPoolExecutor | None, stopped: Event) -> None:
+    def __init__(self, executor: ThreadPoolExecutor | None, stopped: Event, helpers: int = 0) -> None:
         self._executor = executor
         self._stopped = stopped
+        self._helpers = helpers
         self.scratch = local()  # memory that each thread uses again, for as long as there is this crew
 
     @property
@@ -31,14 +31,32 @@ class Workers:
         return self._executor is not None
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], done: Callable[[float], None] = silent) -> list[R]:
-        """The results of all tasks; `done` hears the share of them that is finished."""
-        results: list[R] = []
-        task = partial(self._run, function)
-        pending = map(task, tasks) if self._executor is None else self._executor.map(task, tasks)
-        for result in pending:
-            results.append(result)
-            done(len(results) / len(tasks))
-        return results
+        """The results of all tasks; `done` hears, on the caller's thread, the share of them that is finished.
+
+        The caller works too, and every thread takes the next task by itself: tasks may be short. After an error no
+        further one begins.
+        """
+        results: dict[int, R] = {}
+        upcoming = iter(range(len(tasks)))
+
+        def work(told: Callable[[float], None]) -> None:
+            try:
+                for k in upcoming:
+                    self.go_on()
+                    results[k] = function(tasks[k])
+                    told(len(results) / len(tasks))
+            finally:
+                for _ in upcoming:
+                    pass
+
+        helpers = min(self._helpers, len(tasks) - 1)
+        helped = [self._executor.submit(work, silent) for _ in range(helpers)] if self._executor else []
+        work(done)
+        for helper in helped:
+            helper.result()
+        if helped:
+            done(1.0)
+        return [results[k] for k in range(len(tasks))]
 
     def alone(self) -> "Workers":
         """For the parts of a task: they run on its thread, and no further one begins once the work is stopped."""
@@ -50,10 +68,6 @@ class Workers:
         """Ends a task, by an error that nobody waits for, once the work is stopped."""
         if self._stopped.is_set():
             raise CancelledError
-
-    def _run(self, function: Callable[[T], R], task: T) -> R:
-        self.go_on()
-        return function(task)
 
 
 ALONE = Workers(None, Event())
@@ -95,9 +109,9 @@ def workers(threads: int) -> Iterator[Workers]:
         if threads == 1:
             yield Workers(None, Event())
             return
-        executor, stopped = ThreadPoolExecutor(threads), Event()
+        executor, stopped = ThreadPoolExecutor(threads - 1), Event()
         try:
-            yield Workers(executor, stopped)
+            yield Workers(executor, stopped, threads - 1)
         finally:
             stopped.set()
             executor.shutdown(wait=True, cancel_futures=True)

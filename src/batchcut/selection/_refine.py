@@ -13,7 +13,7 @@ from ._swap import Indices, disturb, improve, sum_by_batch
 
 _SWEEPS = 30  # hardly any pool needs more until nothing gains
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
-_ROWS_AT_ONCE = 128  # of a pool, whose scores are in the cache when they become weights
+_ROWS_AT_ONCE = 256  # of a pool, whose scores are in the cache when they become weights
 _LINE = 16  # float32 in a line of the cache
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all

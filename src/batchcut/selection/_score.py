@@ -15,7 +15,7 @@ from ._inputs import Doubles, Floats, Ints, Pairs
 from ._kernels import score_batches, score_batches_fast
 from ._parallel import ALONE, Workers
 
-_SCORES_AT_ONCE = 1 << 20
+_SCORES_AT_ONCE = 1 << 18
 _NEVER = np.float32(1e30)  # finite, as is twice it: the kernels are compiled without infinities
 _WIDEST = 3.0  # similarities lie between -1 and 1: a wider margin takes away no more than 2 does
 _LEAST_TEMPERATURE, _MOST_TEMPERATURE = 1e-6, 1e6  # beyond them, scores in float32 say nothing
