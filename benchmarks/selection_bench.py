@@ -38,7 +38,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", default=["S1", "S2", "S3", "S4", "S5/4", "S5"], choices=_METHODS)
     parser.add_argument("--methods", nargs="+", help="only these rows")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a method is cut off")
-    parser.add_argument("--repeats", type=int, default=1, help="take the fastest of so many runs of each method, in turns")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="take the fastest of so many runs of each method, in turns"
+    )
     parser.add_argument(
         "--cifar", type=Path, default=os.environ.get("BATCHCUT_CIFAR"), help="folder cifar-100-python, for S4"
     )

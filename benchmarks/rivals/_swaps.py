@@ -30,7 +30,8 @@ def greedy_swaps(u: Floats, v: Floats, batch_size: int, temperature: float, seed
 
 def _search(pairs: Pairs, batch_size: int, temperature: float, samples: Batches) -> Batches:
     count, rows = len(samples), len(samples) // batch_size
-    weights = pool_weights(pairs, np.arange(count), Weighting.of(pairs, batch_size, temperature, None), shared=True)
+    weighting = Weighting.of(pairs, batch_size, temperature, None)
+    weights = np.asarray(pool_weights(pairs, np.arange(count), weighting, shared=True), np.float32)
     members = np.arange(count, dtype=np.int32).reshape(rows, -1)
     place = np.repeat(np.arange(rows, dtype=np.int32), batch_size)
     sums = np.empty((rows, count), np.float32)

@@ -243,12 +243,12 @@ def test_margins_beyond_all_similarities(make_pairs: MakePairs, selector: Any) -
 
 
 @pytest.mark.parametrize(
-    ("count", "rounds", "pool", "least"), [(6000, 4, None, 10), (1600, 20, None, 20), (1600, 2, 10, 10)]
+    ("count", "rounds", "pool", "least"), [(6000, 4, None, 5), (1600, 20, None, 20), (1600, 2, 5, 5)]
 )
 def test_progress_rises_to_one(make_pairs: MakePairs, count: int, rounds: int, pool: int | None, least: int) -> None:
     u, v = make_pairs(count, 8)
     told: list[float] = []
-    bc.Cut(rounds=rounds, pool=pool)(u, v, batch_size=16, progress=told.append)
+    bc.Cut(rounds=rounds, pool=pool, threads=2)(u, v, batch_size=16, progress=told.append)
     assert told == sorted(told)
     assert told[-1] == 1
     assert len(told) > least

@@ -1,10 +1,12 @@
 """Threads for independent tasks, and what they leave behind: nothing."""
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from batchcut.selection._inputs import unit_pairs
@@ -40,3 +42,45 @@ def test_scratch_memory_goes_with_the_crew(make_pairs: MakePairs) -> None:
         scratch = weakref.ref(crew.scratch)
     del crew
     assert scratch() is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_results_stand_in_the_order_of_their_tasks(threads: int, count: int) -> None:
+    told: list[float] = []
+    with workers(threads) as crew:
+        assert crew.map(lambda task: 10 * task, range(count), told.append) == [10 * task for task in range(count)]
+    assert told == sorted(told)
+    assert told[-1:] == [1.0] * bool(count)
+
+
+def test_the_caller_and_the_others_work_side_by_side() -> None:
+    meeting = threading.Barrier(3)
+    with workers(3) as crew:
+        found = crew.map(lambda _: (meeting.wait(10), threading.get_ident())[1], range(3))
+    assert len(set(found)) == 3
+    assert threading.get_ident() in found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_after_an_error_no_further_task_begins(threads: int) -> None:
+    begun: list[int] = []
+    both = threading.Barrier(threads)
+
+    def task(k: int) -> None:
+        begun.append(k)
+        if k < threads:
+            both.wait(10)
+        if k == 0:
+            raise ValueError("no")
+        if k < threads:
+            failed.wait(10)
+
+    failed = threading.Event()
+    with workers(threads) as crew:
+        timer = threading.Timer(0.5, failed.set)
+        timer.start()
+        with pytest.raises(ValueError, match="no"):
+            crew.map(task, range(100))
+    assert len(begun) <= threads + 1
+    timer.cancel()

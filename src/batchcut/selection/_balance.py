@@ -81,7 +81,7 @@ def _highest(keys: Ints) -> int:
     highest = keys[0]
     for k in range(1, len(keys)):
         highest = max(highest, keys[k])
-    return highest
+    return int(highest)
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ._half import PoolWeights, kept
 from ._inputs import Doubles, Flags, Floats, Ints
 
 _F = np.float32
@@ -51,28 +52,43 @@ def _pair_weight(s: np.float32, r: np.float32, p: np.float32, q: np.float32) -> 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def weigh(
-    there: Floats, back: Floats, positive: Floats, log_negatives: np.float32, bars: Floats, out: Floats, top: int
+    there: Floats,
+    back: Floats,
+    positive: Floats,
+    log_negatives: np.float32,
+    bars: Floats,
+    out: PoolWeights,
+    top: int,
+    left: int,
 ) -> None:
     """Writes w(k, l) of `subsec:spectral_clustering` into `out`, zero on the diagonal, from scores both ways.
 
-    There[i, j] and back[i, j] are the scores of u with v and of v with u, for the samples k = top + i and l = top + j
-    of a pool, where j runs to its end. A pair gets no weight where its two scores together reach the two `bars` of its
-    samples. Each pair is weighed once and written in both places. Rows of `out` may be longer than the pool.
+    There[i, j] and back[i, j] are the scores of u with v and of v with u, for the samples k = top + i and l = left + j
+    of a pool. A pair gets no weight where its two scores together reach the two `bars` of its samples. Pairs with
+    k < l are weighed and written in both places. Rows of `out` may be longer than the pool.
     """
     rows, columns = there.shape
     for i in range(rows):
-        p, bar, s, r = positive[top + i], bars[top + i], there[i, i + 1 :], back[i, i + 1 :]
-        beyond = slice(top + i + 1, top + columns)
+        start = min(max(0, top + i + 1 - left), columns)
+        p, bar, s, r = positive[top + i], bars[top + i], there[i, start:], back[i, start:]
+        beyond = slice(left + start, left + columns)
         q, other, row = positive[beyond], bars[beyond], out[top + i, beyond]
         for j in range(len(row)):
             w = _pair_weight(s[j], r[j], p - log_negatives, q[j] - log_negatives)
-            row[j] = w if s[j] + r[j] < bar + other[j] else _F(0)
-    _mirror(out, top, rows, columns)
+            row[j] = kept(w if s[j] + r[j] < bar + other[j] else _F(0), row)
+    _mirror(out, top, left, rows, columns)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
 def weigh_fast(
-    there: Floats, back: Floats, highest: np.float32, factor: Floats, limit: Floats, out: Floats, top: int
+    there: Floats,
+    back: Floats,
+    highest: np.float32,
+    factor: Floats,
+    limit: Floats,
+    out: PoolWeights,
+    top: int,
+    left: int,
 ) -> None:
     """The same weights as `weigh` with half as many exponentials, where nothing overflows.
 
@@ -82,8 +98,9 @@ def weigh_fast(
     """
     rows, columns = there.shape
     for i in range(rows):
-        g, most, both, product = factor[top + i], limit[top + i], there[i, i + 1 :], back[i, i + 1 :]
-        beyond = slice(top + i + 1, top + columns)
+        start = min(max(0, top + i + 1 - left), columns)
+        g, most, both, product = factor[top + i], limit[top + i], there[i, start:], back[i, start:]
+        beyond = slice(left + start, left + columns)
         h, other, row = factor[beyond], limit[beyond], out[top + i, beyond]
         for j in range(len(row)):
             x, y = _exp_nonpositive(both[j] - highest), _exp_nonpositive(product[j] - highest)
@@ -91,19 +108,19 @@ def weigh_fast(
         for j in range(len(row)):
             x, y = both[j], product[j]
             w = _log((_F(1) + g * (x + g * y)) * (_F(1) + h[j] * (x + h[j] * y)))
-            row[j] = w if y < most * other[j] else _F(0)
-    _mirror(out, top, rows, columns)
+            row[j] = kept(w if y < most * other[j] else _F(0), row)
+    _mirror(out, top, left, rows, columns)
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _mirror(out: Floats, top: int, rows: int, columns: int) -> None:
-    """Copies what lies right of the diagonal, in some rows from `top` on, across it; the diagonal becomes zero."""
-    for column in range(top, top + columns):
+def _mirror(out: PoolWeights, top: int, left: int, rows: int, columns: int) -> None:
+    """Copies what lies right of the diagonal, in some rows and columns, across it; the diagonal becomes zero."""
+    for column in range(left, left + columns):
         target = out[column]
         for k in range(top, min(top + rows, column)):
             target[k] = out[k, column]
-    for k in range(top, top + rows):
-        out[k, k] = _F(0)
+        if top <= column < top + rows:
+            target[column] = 0
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]

@@ -1,11 +1,14 @@
 """Pools of batches: how large they are, and the search within each of them by itself."""
 
+from functools import partial
+
 import numpy as np
 
 from batchcut._errors import check_integer, invalid
 
 from ._epoch import Progress
-from ._inputs import Floats, Ints
+from ._half import PoolWeights
+from ._inputs import Ints
 from ._parallel import Workers, silent
 from ._refine import pool_weights, refine
 from ._request import Request
@@ -63,7 +66,7 @@ def refine_pools(
     A single pool is searched on the caller's thread, to which alone progress is told.
     """
     streams, alone = rng.spawn(len(pools)), crew.alone()
-    weights = _weigh_large(request, pools, weighting, crew) if crew.several else {}
+    weights = _weigh_large(request, pools, weighting, crew, half=not kicks) if crew.several else {}
 
     def task(k: int) -> Ints:
         within = told if len(pools) == 1 else silent
@@ -73,8 +76,11 @@ def refine_pools(
     return np.concatenate((alone if len(pools) == 1 else crew).map(task, range(len(pools)), told))
 
 
-def _weigh_large(request: Request, pools: list[Ints], weighting: Weighting, crew: Workers) -> dict[int, Floats]:
+def _weigh_large(
+    request: Request, pools: list[Ints], weighting: Weighting, crew: Workers, *, half: bool
+) -> dict[int, PoolWeights]:
     """The weights of each pool, by its number, that has more than a quarter of all pairs within pools."""
     squares = [pool.size**2 for pool in pools]
     large = [k for k, square in enumerate(squares) if 4 * square > sum(squares)]
-    return {k: pool_weights(request.pairs, pools[k][pools[k] >= 0], weighting, crew, shared=True) for k in large}
+    weigh = partial(pool_weights, request.pairs, weighting=weighting, crew=crew, shared=True, half=half)
+    return {k: weigh(pools[k][pools[k] >= 0]) for k in large}

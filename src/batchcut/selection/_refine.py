@@ -1,10 +1,9 @@
 """The search within one pool of batches: weights once, then swaps."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ._epoch import Progress
+from ._half import PoolWeights
 from ._inputs import Floats, Ints, Pairs
 from ._kernels import weigh, weigh_fast
 from ._parallel import ALONE, Workers, silent
@@ -13,7 +12,8 @@ from ._swap import Indices, disturb, improve, sum_by_batch
 
 _SWEEPS = 30  # hardly any pool needs more until nothing gains
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
-_ROWS_AT_ONCE = 256  # of a pool, whose scores are in the cache when they become weights
+_ROWS_AT_ONCE, _COLUMNS_AT_ONCE = 256, 1024  # of a pool, whose scores are in the cache when they become weights
+_HIGHEST_TEMPERATURE = 1.0  # beyond it weights differ by so little that half precision would round it off
 _LINE = 16  # float32 in a line of the cache
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
@@ -29,7 +29,7 @@ def refine(
     rng: np.random.Generator,
     crew: Workers = ALONE,
     told: Progress = silent,
-    weights: Floats | None = None,
+    weights: PoolWeights | None = None,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
@@ -37,13 +37,16 @@ def refine(
     batches until no swap in the pool gains. With `kicks`, the best partition found is then disturbed at random and
     improved again that many times, more often in small pools. It ends between two sweeps once the work of `crew` is
     stopped. `told` hears the share that is done, if to weigh, to climb and each kick take equally long. `weights` are
-    those of `pool_weights`, where they are known already.
+    those of `pool_weights`, where they are known already; without kicks they may be rounded to half precision.
     """
+    if len(batches) == 1:
+        told(1.0)
+        return batches
     samples = batches[batches >= 0]
     count = len(samples)
-    rounds = max(kicks, _SAMPLES_EXPLORED // count) if kicks and len(batches) > 1 else 0
+    rounds = max(kicks, _SAMPLES_EXPLORED // count) if kicks else 0
     if weights is None:
-        weights = pool_weights(pairs, samples, weighting, crew)
+        weights = pool_weights(pairs, samples, weighting, crew, half=not kicks)
     told(1 / (2 + rounds))
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))
@@ -63,7 +66,7 @@ def refine(
 
 
 def _climb(
-    weights: Floats, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Workers
+    weights: PoolWeights, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Workers
 ) -> float:
     """Sweeps over all pairs of batches, until nothing gains; returns the gain."""
     total, changed = 0.0, np.ones(len(state[0]), np.bool_)
@@ -82,39 +85,51 @@ def least_gain(sums: Floats) -> np.float32:
 
 
 def pool_weights(
-    pairs: Pairs, samples: Ints, weighting: Weighting, crew: Workers = ALONE, *, shared: bool = False
-) -> Floats:
+    pairs: Pairs,
+    samples: Ints,
+    weighting: Weighting,
+    crew: Workers = ALONE,
+    *,
+    shared: bool = False,
+    half: bool = False,
+) -> PoolWeights:
     """(P, P) weights w(k, l) between the samples of a pool, rows padded.
 
     They are made some rows at a time, by all threads of the crew, and it ends once the work of the crew is stopped.
     Unless `shared`, they lie in this thread's scratch memory of the crew, for as long as no other pool is weighed.
+    If `half`, they are kept in half precision, unless that would round off what matters.
     """
     count = len(samples)
-    shape = count, _padded(count)
-    weights = np.empty(shape, np.float32) if shared else _scratch(crew, "weights", *shape)
     u, v = pairs.u.take(samples, axis=0), pairs.v.take(samples, axis=0)
     u *= weighting.scale
-    weigh_part = _weigh_part(np.einsum("ij,ij->i", u, v), weighting, weighting.bars[samples], weights)
+    positive, bars = np.einsum("ij,ij->i", u, v), weighting.bars[samples]
+    factors = weighting.factors(positive, bars)
+    half = half and factors is not None and weighting.temperature <= _HIGHEST_TEMPERATURE
+    weights = _room(crew, count, shared=shared, half=half)
 
     def part(top: int) -> None:
         rows = slice(top, min(count, top + _ROWS_AT_ONCE))
-        there, back = (_scratch(crew, name, rows.stop - top, count - top) for name in ("there", "back"))
-        np.matmul(u[rows], v[top:].T, out=there)
-        np.matmul(v[rows], u[top:].T, out=back)
-        weigh_part(there, back, top)
+        for left in range(top, count, _COLUMNS_AT_ONCE):
+            columns = slice(left, min(count, left + _COLUMNS_AT_ONCE))
+            there, back = (_scratch(crew, name, rows.stop - top, columns.stop - left) for name in ("there", "back"))
+            np.matmul(u[rows], v[columns].T, out=there)
+            np.matmul(v[rows], u[columns].T, out=back)
+            if factors is None:
+                weigh(there, back, positive, weighting.log_negatives, bars, weights, top, left)
+            else:
+                weigh_fast(there, back, *factors, weights, top, left)
 
     crew.map(part, range(0, count, _ROWS_AT_ONCE))
     return weights
 
 
-def _weigh_part(
-    positive: Floats, weighting: Weighting, bars: Floats, out: Floats
-) -> Callable[[Floats, Floats, int], None]:
-    """A function that weighs the samples from one place of the pool on with all after them, given their scores."""
-    factors = weighting.factors(positive, bars)
-    if factors is None:
-        return lambda there, back, top: weigh(there, back, positive, weighting.log_negatives, bars, out, top)
-    return lambda there, back, top: weigh_fast(there, back, *factors, out, top)
+def _room(crew: Workers, count: int, *, shared: bool, half: bool) -> PoolWeights:
+    """Memory for the weights between `count` samples."""
+    columns = _padded(count)
+    if shared:
+        return np.empty((count, columns), np.uint16) if half else np.empty((count, columns), np.float32)
+    room = _scratch(crew, "weights", count, columns // 2 if half else columns)
+    return np.asarray(room.view(np.uint16)) if half else room
 
 
 def _padded(count: int) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from ._half import PoolWeights, weight_of
 from ._inputs import Flags, Floats
 
 Indices = npt.NDArray[np.int32]
@@ -14,7 +15,7 @@ _options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def sum_by_batch(weights: Floats, place: Indices, sums: Floats) -> None:
+def sum_by_batch(weights: PoolWeights, place: Indices, sums: Floats) -> None:
     """Writes sums[b, i] = Σ_{j in b} w(j, i), for the batch place[j] of each sample j."""
     for b in range(len(sums)):
         for i in range(len(place)):
@@ -22,19 +23,19 @@ def sum_by_batch(weights: Floats, place: Indices, sums: Floats) -> None:
     for j in range(len(place)):
         row, total = weights[j], sums[place[j]]
         for i in range(len(place)):
-            total[i] += row[i]
+            total[i] += weight_of(row[i])
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def _true_gain(weights: Floats, members: Indices, i: int, a: int, j: int, b: int) -> float:
+def _true_gain(weights: PoolWeights, members: Indices, i: int, a: int, j: int, b: int) -> float:
     """What swapping i of batch a for j of b adds to the weight, summed anew; `sums` drift by rounding."""
     gain = 0.0
     for slot in range(members.shape[1]):
         x, y = members[a, slot], members[b, slot]
         if x >= 0 and x != i:
-            gain += float(weights[j, x]) - float(weights[i, x])
+            gain += float(weight_of(weights[j, x])) - float(weight_of(weights[i, x]))
         if y >= 0 and y != j:
-            gain += float(weights[i, y]) - float(weights[j, y])
+            gain += float(weight_of(weights[i, y])) - float(weight_of(weights[j, y]))
     return gain
 
 
@@ -63,7 +64,7 @@ def _size(batch: Indices) -> int:
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _best_swap(
-    weights: Floats,
+    weights: PoolWeights,
     members: Indices,
     sums: Floats,
     kin: Indices,
@@ -98,7 +99,7 @@ def _best_swap(
             if mine[s] + yours[t] <= best:
                 continue
             j = int(theirs[t])
-            gain = mine[s] + yours[t] - np.float32(2) * weights[i, j]
+            gain = mine[s] + yours[t] - np.float32(2) * weight_of(weights[i, j])
             if gain > best and _keeps_groups_apart(kin, held, i, a, j, b):
                 best, first, second = gain, i, j
     return first, second
@@ -106,7 +107,7 @@ def _best_swap(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def _swap(
-    weights: Floats,
+    weights: PoolWeights,
     members: Indices,
     place: Indices,
     sums: Floats,
@@ -124,7 +125,7 @@ def _swap(
     place[i], place[j] = b, a
     lost, won, here, there = weights[i], weights[j], sums[a], sums[b]
     for k in range(len(place)):
-        change = won[k] - lost[k]
+        change = weight_of(won[k]) - weight_of(lost[k])
         here[k] += change
         there[k] -= change
     if held.shape[0] > 0:
@@ -136,7 +137,7 @@ def _swap(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def improve(
-    weights: Floats,
+    weights: PoolWeights,
     members: Indices,
     place: Indices,
     sums: Floats,
@@ -150,7 +151,7 @@ def improve(
     Two batches that were looked at before are left alone unless one of them has changed since.
 
     Args:
-        weights: (P, at least P) symmetric in its first P columns, zero on the diagonal, not negative.
+        weights: (P, at least P) kept as in `_half`: the first P columns symmetric, zero on the diagonal, not negative.
         members: (m, B) samples of each batch; a short one ends in -1.
         place: (P,) batch of each sample.
         sums: (m, P) from `sum_by_batch`.
@@ -179,7 +180,7 @@ def improve(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def disturb(
-    weights: Floats,
+    weights: PoolWeights,
     members: Indices,
     place: Indices,
     sums: Floats,
