@@ -1,6 +1,7 @@
 """One measurement in a process of its own: a method on a set, timed warm, with its peak memory."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -13,7 +14,7 @@ from benchmarks.rivals import RIVALS
 from benchmarks.rivals._common import Batches, Floats
 
 import batchcut as bc
-from batchcut.selection._inputs import Pairs
+from batchcut.selection._inputs import Doubles, Pairs
 from batchcut.selection._score import Weighting, score
 
 _ENOUGH = 4096  # samples on which every method runs the same code as on all of them
@@ -61,6 +62,7 @@ def measure(folder: Path, name: str, batch_size: int, temperature: float) -> dic
     return {
         "method": name,
         "loss": float(outcome.losses.mean()),
+        "hardest": _hardest(outcome.losses),
         "weight": float(outcome.weights.sum()),
         "seconds": seconds,
         "memory": memory,
@@ -68,6 +70,13 @@ def measure(folder: Path, name: str, batch_size: int, temperature: float) -> dic
         "covered": len(np.unique(batches)) / len(u),
         "exact": bool(sizes[2:].sum() == 0),
     }
+
+
+def _hardest(losses: Doubles) -> list[float]:
+    """The mean over the hardest twentieth of the batches, the hardest two twentieths, and so on to all."""
+    falling = np.sort(losses)[::-1]
+    counts = [math.ceil(share * len(falling) / 20) for share in range(1, 21)]
+    return [round(float(falling[:count].mean()), 6) for count in counts]
 
 
 def _status(field: str) -> int:

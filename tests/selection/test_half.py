@@ -9,7 +9,6 @@ import batchcut as bc
 from batchcut.selection import _refine
 from batchcut.selection._half import kept, weight_of
 from batchcut.selection._inputs import unit_pairs
-from batchcut.selection._parallel import ALONE
 from batchcut.selection._refine import pool_weights, refine
 from batchcut.selection._score import Weighting, score
 
@@ -72,10 +71,9 @@ def test_a_search_in_half_precision_finds_as_much(make_pairs: MakePairs, tempera
     pairs = unit_pairs(*make_pairs(600, 16, clusters=10), normalize=True)
     weighting = Weighting.of(pairs, 20, temperature, 0.05)
     batches = np.arange(600).reshape(30, 20)
-    whole = pool_weights(pairs, np.arange(600), weighting).copy()
     found = [
-        refine(pairs, batches, None, weighting, kicks=0, rng=np.random.default_rng(0), crew=ALONE, weights=weights)
-        for weights in (whole, None)
+        refine(pairs, batches, None, weighting, kicks=0, rng=np.random.default_rng(0), half=half)
+        for half in (False, True)
     ]
     full, half = (score(pairs, rows, weighting).weights.sum() for rows in found)
     assert half == pytest.approx(full, rel=0.01)

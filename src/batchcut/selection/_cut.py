@@ -56,11 +56,13 @@ def cut_pools(
     weighting: Weighting,
     rounds: int | None,
     crew: Workers,
+    *,
+    half: bool = False,
 ) -> Ints:
     """Swaps samples within each pool of rows of `batches` (K, B): to the top once, and again after each kick."""
     rng = search_generator(request.seed, request.epoch)
     pools = [batches[start:stop] for start, stop in bounds]
-    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=(rounds or ROUNDS) - 1)
+    return refine_pools(request, pools, weighting, rng, crew, request.report, kicks=(rounds or ROUNDS) - 1, half=half)
 
 
 def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: int | None, crew: Workers) -> Chosen:
@@ -77,7 +79,7 @@ def _cut_many(request: Request, shuffled: Ints, weighting: Weighting, rounds: in
     quiet = replace(request, report=silent)  # all the work that was announced is done
     size = batches_in_pool(request, _IN_ONE_POOL)
     for tried, tries, hoped in ((batches_in_pool(request, _TRIED), 1, _HOPED), (size, rounds, 1.0)):
-        trial = cut_pools(quiet, start[:tried], [(0, tried)], weighting, tries, crew)
+        trial = cut_pools(quiet, start[:tried], [(0, tried)], weighting, tries, crew, half=True)
         promised = hoped * score(request.pairs, trial, weighting, crew).weights.mean() * request.batch_count
         if _weight(chosen) >= promised:
             return chosen

@@ -52,9 +52,8 @@ class Workers:
         helpers = min(self._helpers, len(tasks) - 1)
         helped = [self._executor.submit(work, silent) for _ in range(helpers)] if self._executor else []
         work(done)
-        for helper in helped:
-            helper.result()
-        if helped:
+        waited = [helper.result() for helper in helped if not helper.cancel()]  # one that has not begun is too late
+        if waited:
             done(1.0)
         return [results[k] for k in range(len(tasks))]
 

@@ -59,19 +59,20 @@ def refine_pools(
     told: Progress,
     *,
     kicks: int = 0,
+    half: bool = False,
 ) -> Ints:
-    """All batches after swaps within each pool (m, B), with a random stream of its own for each.
+    """All batches after swaps within each pool (m, B), with a random stream of its own for each; see `refine`.
 
     A pool that is a large part of all is weighed by all threads: else one would be at it when the others have done.
     A single pool is searched on the caller's thread, to which alone progress is told.
     """
     streams, alone = rng.spawn(len(pools)), crew.alone()
-    weights = _weigh_large(request, pools, weighting, crew, half=not kicks) if crew.several else {}
+    weights = _weigh_large(request, pools, weighting, crew, half=half) if crew.several else {}
 
     def task(k: int) -> Ints:
         within = told if len(pools) == 1 else silent
         known, where = weights.pop(k, None), (request.pairs, pools[k], request.codes, weighting)
-        return refine(*where, kicks=kicks, rng=streams[k], crew=alone, told=within, weights=known)
+        return refine(*where, kicks=kicks, rng=streams[k], crew=alone, told=within, weights=known, half=half)
 
     return np.concatenate((alone if len(pools) == 1 else crew).map(task, range(len(pools)), told))
 

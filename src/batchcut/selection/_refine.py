@@ -30,6 +30,7 @@ def refine(
     crew: Workers = ALONE,
     told: Progress = silent,
     weights: PoolWeights | None = None,
+    half: bool = False,
 ) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
@@ -37,7 +38,7 @@ def refine(
     batches until no swap in the pool gains. With `kicks`, the best partition found is then disturbed at random and
     improved again that many times, more often in small pools. It ends between two sweeps once the work of `crew` is
     stopped. `told` hears the share that is done, if to weigh, to climb and each kick take equally long. `weights` are
-    those of `pool_weights`, where they are known already; without kicks they may be rounded to half precision.
+    those of `pool_weights`, where they are known already. In `half` precision, what they round off may be lost.
     """
     if len(batches) == 1:
         told(1.0)
@@ -46,7 +47,7 @@ def refine(
     count = len(samples)
     rounds = max(kicks, _SAMPLES_EXPLORED // count) if kicks else 0
     if weights is None:
-        weights = pool_weights(pairs, samples, weighting, crew, half=not kicks)
+        weights = pool_weights(pairs, samples, weighting, crew, half=half)
     told(1 / (2 + rounds))
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))

@@ -41,7 +41,7 @@ def cut_whole(request: Request, weighting: Weighting, rounds: int | None, crew: 
     batches = request.parted(np.concatenate(crew.map(follow, pools, _part(request, _ORDER_SHARE, _FOLLOW_SHARE))))
     pools = alike_pools(request.pairs, batches, batches_in_pool(request, _REFINED), crew)
     start = _ORDER_SHARE + _FOLLOW_SHARE
-    batches = refine_pools(request, pools, weighting, rng, crew, _part(request, start, _REFINE_SHARE))
+    batches = refine_pools(request, pools, weighting, rng, crew, _part(request, start, _REFINE_SHARE), half=True)
     pools = np.split(batches, np.cumsum([len(pool) for pool in pools])[:-1])
     if rounds is None:
         many = _RESTLESS * min(1, _LARGE / request.batch_size)  # a swap between large batches brings more
