@@ -1,9 +1,13 @@
 """Ctrl-C that stays Ctrl-C."""
 
+import signal
+
+import numpy as np
 import pytest
 
 import batchcut as bc
 from batchcut._interrupts import interrupts_kept
+from batchcut.selection._balance import most_similar
 
 
 def test_an_interrupt_that_became_another_error_is_one_again() -> None:
@@ -25,3 +29,23 @@ def test_selectors_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("batchcut.selection._cut.cut", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bc.Cut()([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], batch_size=2)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt")
+def test_interrupts_of_compiled_functions_that_return_arrays() -> None:
+    closeness = np.random.default_rng(0).standard_normal((256, 2000)).astype(np.float32)
+    most_similar(closeness, 17)
+
+    def forever() -> None:
+        while True:
+            most_similar(closeness, 17)
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for milliseconds in range(1, 21):  # nearly all come while the function is at work
+            signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+            with pytest.raises(KeyboardInterrupt), interrupts_kept():
+                forever()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

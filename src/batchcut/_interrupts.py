@@ -10,6 +10,9 @@ def interrupts_kept() -> Iterator[None]:
     try:
         yield
     except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        cause = error.__cause__
+        while isinstance(cause, SystemError):  # a compiled function that returns arrays makes them in Python: twice
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise

@@ -24,7 +24,7 @@ def slow_pools(u: Any, v: Any, batches: Any, most: int) -> set[frozenset[int]]:
     edges = [(float(centres[a] @ centres[b]), a, b) for a in range(len(batches)) for b in range(a)]
     for similarity, a, b in sorted(edges, reverse=True):
         first, second = (next(pool for pool in pools if k in pool) for k in (a, b))
-        if first is not second and len(first) + len(second) <= most * max(similarity, 0) ** 2:
+        if first is not second and len(first) + len(second) <= most * max(similarity, 0) ** 1.5:
             pools.remove(second)
             first |= second
     return {frozenset(pool) for pool in pools}

@@ -71,3 +71,20 @@ def test_guarded_pairs_are_counted_and_weigh_nothing(make_pairs: MakePairs) -> N
     weights = bc.pair_weights(u, v, 12, 0.1, margin=0.0)
     assert outcome.guarded == ((weights == 0).sum() - 12) // 2 >= 10
     assert outcome.weights[0] == pytest.approx(weights.sum() / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize(("tau", "margin"), [(0.1, 0.3), (0.01, 0.55), (0.005, 0.3), (1e-6, 0.05)])
+def test_guarded_pairs_are_counted_where_exponentials_would_underflow(
+    make_pairs: MakePairs, tau: float, margin: float
+) -> None:
+    u, v = make_pairs(400, 32)
+    v = (u + 0.02 * v).astype(np.float32)  # positives so close that the fast way would not overflow
+    plan = bc.Shuffle(temperature=tau, margin=margin)(u, v, batch_size=20)
+    a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (u.astype(np.float64), v.astype(np.float64)))
+    expected = 0
+    for batch in plan:
+        similarity = a[batch] @ b[batch].T
+        own = similarity.diagonal()
+        close = similarity + similarity.T >= own[:, None] + own - 2 * margin
+        expected += int(np.triu(close, 1).sum())
+    assert plan.margin_pairs == expected

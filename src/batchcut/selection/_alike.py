@@ -9,7 +9,7 @@ from ._neighbours import batch_totals, short_parts
 from ._parallel import Workers
 
 _ROWS_AT_ONCE = 256
-_STEEPNESS = 2  # how much smaller a pool must be the less alike its batches are
+_STEEPNESS = 1.5  # how much smaller a pool must be the less alike its batches are
 _NEIGHBOURS = 16  # the most similar batches that a batch may be joined with
 
 
@@ -17,7 +17,7 @@ def alike_pools(pairs: Pairs, batches: Ints, most: int, crew: Workers) -> list[I
     """The rows of `batches` (K, B) in pools of at most `most`, the largest pool first.
 
     The two batches with the most similar centres are joined first, then the next two and the pools that they are in, as
-    in Kruskal's spanning tree. What two pools become may have most · s² batches, where s is the cosine of the two
+    in Kruskal's spanning tree. What two pools become may have most · s^1.5 batches, where s is the cosine of the two
     centres by which they are joined. So a crowd of batches that are all alike becomes one large pool, in which many
     swaps pay, and batches that have little in common stay in small ones.
     """

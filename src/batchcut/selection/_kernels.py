@@ -1,7 +1,8 @@
-"""The compiled inner loops: pair weights, batch scores, swaps within a pool, and the parting of groups.
+"""The compiled inner loops: pair weights and batch scores.
 
-Float32 throughout. `exp` and `log` are polynomials written out here, because LLVM turns those into vector code and
-calls of the C library's not; both are right to about 1e-6. Scores are in units of the temperature: s = u·v / τ.
+Computed in float32, summed over batches in float64. `exp` and `log` are polynomials written out here, because LLVM
+turns those into vector code and calls of the C library's not; both are right to about 1e-6. Scores are in units of the
+temperature: s = u·v / τ.
 """
 
 from typing import Any

@@ -20,7 +20,8 @@ def restless_share(
 ) -> float:
     """The share of some samples, drawn at random, that would weigh more with a batch of another pool than their own.
 
-    Each is asked about one batch, the one with the most similar centre outside its pool (m, B).
+    Each is asked about one batch, the one with the most similar centre outside its pool (m, B). There it would have B
+    others, at home it has B − 1: a small step towards a further search, larger for small batches, which cost little.
     """
     if len(pools) == 1:
         return 0.0

@@ -55,12 +55,13 @@ class Weighting:
         return np.float32(math.log(self.batch_size - 1))
 
     def factors(self, positive: Floats, bars: Floats) -> tuple[np.float32, Floats, Floats] | None:
-        """What `weigh_fast` needs to know of samples with these positive scores; None where it would overflow."""
+        """What `weigh_fast` needs to know of samples with these positive scores; None where numbers end."""
         highest = float(self.scale) * (1 + 1e-5)
         exponent = highest - positive.astype(np.float64) + float(self.log_negatives)
-        if 4 * exponent.max() >= _LARGEST_EXPONENT:
+        reach = bars.astype(np.float64) - highest
+        if 4 * exponent.max() >= _LARGEST_EXPONENT or 2 * reach.min() <= -_LARGEST_EXPONENT:
             return None
-        limit = np.exp(np.minimum(bars.astype(np.float64) - highest, _LARGEST_EXPONENT / 2))
+        limit = np.exp(np.minimum(reach, _LARGEST_EXPONENT / 2))
         return np.float32(highest), np.exp(exponent).astype(np.float32), limit.astype(np.float32)
 
 

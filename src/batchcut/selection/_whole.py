@@ -18,7 +18,7 @@ from ._seek import seek
 
 ROUNDS = 4  # where further ones than the first pay
 _RESTLESS, _LARGE = 0.12, 64  # the share of samples that would rather be elsewhere from which on they do; batches
-_FOLLOWED, _REFINED, _SOUGHT = 80, 88, 320  # batches in a pool, in each part of the search
+_FOLLOWED, _REFINED, _SOUGHT = 80, 84, 320  # batches in a pool, in each part of the search
 _SOUGHT_OF_MANY = 160  # estimates of two such pools fit in the cache
 _STEPS = 2
 _SWEEPS = 3
