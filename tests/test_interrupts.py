@@ -36,16 +36,16 @@ def test_interrupts_of_compiled_functions_that_return_arrays() -> None:
     closeness = np.random.default_rng(0).standard_normal((256, 2000)).astype(np.float32)
     most_similar(closeness, 17)
 
-    def forever() -> None:
+    def work(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         while True:
             most_similar(closeness, 17)
 
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         for milliseconds in range(1, 21):  # nearly all come while the function is at work
-            signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
             with pytest.raises(KeyboardInterrupt), interrupts_kept():
-                forever()
+                work(milliseconds / 1000)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
