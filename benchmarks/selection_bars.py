@@ -63,23 +63,25 @@ def _against_rivals(rows: Rows) -> Iterator[Bar]:
         ours = by_method.get("Cut")
         for rival in (*RIVALS, _SC):
             if ours and rival in by_method:
-                yield _harder(name, ours, rival, by_method[rival])
+                yield from _harder(name, ours, rival, by_method[rival])
         if ours and _TWO_MEANS in by_method:
             ratio = by_method[_TWO_MEANS]["seconds"] / ours["seconds"]
             yield Bar(f"{name}: Cut against {_TWO_MEANS}, times faster", ratio, 1, True)
 
 
-def _harder(name: str, ours: Row, rival: str, row: Row) -> Bar:
-    """Mean loss against that of a rival; of one that leaves out samples, against `Cut` if it left out as many.
+def _harder(name: str, ours: Row, rival: str, row: Row) -> Iterator[Bar]:
+    """Mean loss against that of a rival; of one that leaves out samples, also against `Cut` if it left out as many.
 
     A mean over half of the samples is higher for anyone who may choose the half.
     """
-    loss, part = ours["loss"], ""
-    if row["covered"] < _ALL:
+    part = "" if row["covered"] > _ALL else f" (covers {row['covered']:.0%} of the samples)"
+    yield Bar(f"{name}: Cut against {rival}{part}, times the loss", ours["loss"] / row["loss"], 1, True)
+    if part:
         twentieths = math.ceil(20 * row["covered"])  # rounded up, to the rival's favour
         loss = ours["hardest"][twentieths - 1]
-        part = f" (covers {row['covered']:.0%}; the hardest {5 * twentieths} % of Cut)"
-    return Bar(f"{name}: Cut against {rival}{part}, times the loss", loss / row["loss"], 1, True)
+        yield Bar(
+            f"{name}: hardest {5 * twentieths}% of Cut against {rival}, times the loss", loss / row["loss"], 1, True
+        )
 
 
 def _growth(rows: Rows) -> Iterator[Bar]:
