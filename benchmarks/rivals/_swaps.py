@@ -34,8 +34,8 @@ def _search(pairs: Pairs, batch_size: int, temperature: float, samples: Batches)
     weights = np.asarray(pool_weights(pairs, np.arange(count), weighting, shared=True), np.float32)
     members = np.arange(count, dtype=np.int32).reshape(rows, -1)
     place = np.repeat(np.arange(rows, dtype=np.int32), batch_size)
-    sums = np.empty((rows, count), np.float32)
-    sum_by_batch(weights, place, sums)
+    sums = np.zeros((rows, count), np.float32)
+    sum_by_batch(weights, place, sums, 0, count)
     _improve(weights, members, place, sums)
     return samples[members]
 

@@ -265,8 +265,9 @@ def test_an_error_in_progress_stops_the_work(make_pairs: MakePairs) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("threads", "pool"), [(1, None), (2, None), (1, 160), (2, 160)])
-def test_interrupt_is_answered_soon(make_pairs: MakePairs, threads: int, pool: int | None) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("pool", "size"), [(None, 64), (200, 64), (None, 4096), (6, 4096)])
+def test_interrupt_is_answered_soon(make_pairs: MakePairs, threads: int, pool: int | None, size: int) -> None:
     u, v = make_pairs(120_000, 128)
     bc.Cut()(u[:6000], v[:6000], batch_size=64)
     sent: list[float] = []
@@ -278,7 +279,7 @@ def test_interrupt_is_answered_soon(make_pairs: MakePairs, threads: int, pool: i
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        bc.Cut(rounds=50, threads=threads, pool=pool, partial_pool=True)(u, v, batch_size=64)
+        bc.Cut(rounds=50, threads=threads, pool=pool, partial_pool=True)(u, v, batch_size=size)
     assert time.perf_counter() - sent[0] < 1
 
 

@@ -65,9 +65,17 @@ def state_of(weights: Any, batches: Any, codes: Any = None) -> Any:
     samples = batches[batches >= 0]
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))
-    sums = np.empty((len(batches), len(samples)), np.float32)
-    sum_by_batch(weights, place, sums)
+    sums = np.zeros((len(batches), len(samples)), np.float32)
+    sum_by_batch(weights, place, sums, 0, len(samples))
     return members, place, sums, kin, held
+
+
+def swept(weights: Any, state: Any, changed: Any, *, work: int = 1 << 40) -> tuple[float, Any]:
+    """The gain of one sweep over all pairs of batches, and which of them changed."""
+    gain, now, at = 0.0, np.zeros_like(changed), np.array([1, 0])
+    while at[0] < len(changed):
+        gain += improve(weights, *state, changed, now, at, np.float32(1e-4), work)
+    return gain, now
 
 
 def within(weights: Any, place: Any) -> float:
@@ -84,8 +92,9 @@ def random_weights(count: int, rng: np.random.Generator) -> Any:
 def test_sums_by_batch() -> None:
     rng = np.random.default_rng(0)
     weights, place = random_weights(12, rng), rng.permutation(np.repeat(np.arange(3, dtype=np.int32), 4))
-    sums = np.empty((3, 12), np.float32)
-    sum_by_batch(weights, place, sums)
+    sums = np.zeros((3, 12), np.float32)
+    sum_by_batch(weights, place, sums, 0, 5)
+    sum_by_batch(weights, place, sums, 5, 12)
     expected = [[weights[place == b, i].sum() for i in range(12)] for b in range(3)]
     np.testing.assert_allclose(sums, expected, rtol=1e-5)
 
@@ -113,7 +122,7 @@ def test_improve_is_the_slow_search(rows: int, size: int, seed: int) -> None:
     weights = random_weights(rows * size, rng)
     state = state_of(weights, np.arange(rows * size).reshape(rows, size))
     place, start = state[1], state[1].copy()
-    gain = improve(weights, *state, np.ones(rows, np.bool_), np.float32(1e-4))
+    gain = swept(weights, state, np.ones(rows, np.bool_))[0]
     assert within(weights, place) == pytest.approx(within(weights, slow_improve(weights, start)), rel=1e-5)
     assert gain == pytest.approx(within(weights, place) - within(weights, start), rel=1e-4, abs=1e-4)
 
@@ -123,21 +132,35 @@ def test_batches_that_have_not_changed_are_left_alone() -> None:
     weights = random_weights(40, rng)
     state = state_of(weights, np.arange(40).reshape(8, 5))
     untouched = state[1].copy()
-    assert improve(weights, *state, np.zeros(8, np.bool_), np.float32(1e-4)) == 0
+    assert swept(weights, state, np.zeros(8, np.bool_))[0] == 0
     np.testing.assert_array_equal(state[1], untouched)
     changed = np.zeros(8, np.bool_)
     changed[[2, 5]] = True
-    assert improve(weights, *state, changed, np.float32(1e-4)) > 0
-    assert set(state[1][state[1] != untouched].tolist()) <= set(np.flatnonzero(changed).tolist())
+    gain, now = swept(weights, state, changed)
+    assert gain > 0
+    assert set(state[1][state[1] != untouched].tolist()) <= set(np.flatnonzero(now).tolist())
+
+
+@given(st.integers(2, 6), st.integers(1, 6), st.integers(0, 30), st.integers(1, 200))
+def test_a_sweep_in_parts_is_the_whole_sweep(rows: int, size: int, seed: int, work: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights, batches = random_weights(rows * size, rng), rng.permutation(rows * size).reshape(rows, size)
+    changed = rng.random(rows) < 0.7
+    whole, parts = state_of(weights, batches), state_of(weights, batches)
+    gain, now = swept(weights, whole, changed)
+    assert swept(weights, parts, changed, work=work)[0] == pytest.approx(gain)
+    np.testing.assert_array_equal(swept(weights, state_of(weights, batches), changed, work=work)[1], now)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_improve_ends_where_no_swap_gains() -> None:
     rng = np.random.default_rng(1)
     weights = random_weights(60, rng)
     state = state_of(weights, rng.permutation(60).reshape(6, 10))
-    changed = np.ones(6, np.bool_)
-    while improve(weights, *state, changed, np.float32(1e-4)) > 0:
-        pass
+    gain, changed = swept(weights, state, np.ones(6, np.bool_))
+    while gain > 0:
+        gain, changed = swept(weights, state, changed)
     place = state[1]
     for i, j in combinations(range(60), 2):
         trial = place.copy()
@@ -162,12 +185,12 @@ def test_swaps_keep_the_books(rows: int, size: int, seed: int, short: bool, grou
         gain = (
             disturb(weights, *state, chosen)
             if kicked
-            else improve(weights, *state, np.ones(rows, np.bool_), np.float32(1e-4))
+            else swept(weights, state, np.ones(rows, np.bool_))[0]
         )
         assert gain == pytest.approx(within(weights, place) - before, rel=1e-4, abs=1e-4)
         assert (held * (held - 1)).sum() <= together
-        fresh = np.empty_like(sums)
-        sum_by_batch(weights, place, fresh)
+        fresh = np.zeros_like(sums)
+        sum_by_batch(weights, place, fresh, 0, len(place))
         np.testing.assert_allclose(sums, fresh, rtol=1e-4, atol=1e-4)
         for sample, batch in enumerate(place):
             assert sample in members[batch]
@@ -182,7 +205,7 @@ def test_swaps_never_lower_the_weight(rows: int, size: int, seed: int) -> None:
     state = state_of(weights, rng.permutation(rows * size).reshape(rows, size))
     last = within(weights, state[1])
     for _ in range(4):
-        improve(weights, *state, np.ones(rows, np.bool_), np.float32(1e-4))
+        swept(weights, state, np.ones(rows, np.bool_))[0]
         assert within(weights, state[1]) >= last
         last = within(weights, state[1])
 

@@ -14,7 +14,7 @@ from batchcut.selection._groups import count_group_pairs
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._parallel import ALONE, workers
 from batchcut.selection._score import Weighting
-from batchcut.selection._search import Pool, move_estimates, sweep, weigh_own, weigh_row
+from batchcut.selection._search import Pool, measure_hopes, move_estimates, sweep, weigh_own, weigh_row
 from batchcut.selection._seek import _open, seek
 
 MakePairs = Callable[..., tuple[Any, Any]]
@@ -42,7 +42,8 @@ def opened(make_pairs: MakePairs, rows: int, size: int, seed: int, *, short: boo
 @pytest.mark.parametrize("margin", [None, 0.3])
 def test_rows_of_weights_are_pair_weights(make_pairs: MakePairs, short: bool, margin: float | None) -> None:
     pool, batches, weights, how = opened(make_pairs, 4, 5, 0, short=short, margin=margin)
-    weigh_own(pool, *how, 0, 4)
+    weigh_own(pool, *how, 0, 7)
+    weigh_own(pool, *how, 7, 20)
     out = np.zeros(5, np.float32)
     for i, sample in enumerate(batches.ravel()):
         for b, row in enumerate(batches):
@@ -123,16 +124,27 @@ class SlowSweep:
         self.hope[:, a], self.hope[:, b] = self.hopes(a), self.hopes(b)
 
 
+def swept(pool: Pool, chosen: Any, how: Any, step: int) -> float:
+    """The gain of a sweep over the chosen batches, so many positions in a call."""
+    hope = np.empty((len(pool.sizes), len(pool.sizes)), np.float32)
+    measure_hopes(pool, chosen, hope)
+    count = len(chosen) * len(pool.samples) // len(pool.sizes)
+    parts = [(first, min(count, first + step)) for first in range(0, count, step)]
+    return sum(sweep(pool, chosen, hope, *how, LEAST, *part) for part in parts)
+
+
 @settings(max_examples=30)
-@given(st.integers(2, 7), st.integers(2, 12), st.integers(0, 100), st.booleans())
-def test_sweep_is_the_slow_search(make_pairs: MakePairs, rows: int, size: int, seed: int, short: bool) -> None:
+@given(st.integers(2, 7), st.integers(2, 12), st.integers(0, 100), st.booleans(), st.integers(1, 100))
+def test_sweep_is_the_slow_search_in_parts_of_any_size(
+    make_pairs: MakePairs, rows: int, size: int, seed: int, short: bool, step: int
+) -> None:
     pool, batches, weights, how = opened(make_pairs, rows, size, seed, short=short, margin=None)
-    weigh_own(pool, *how, 0, rows)
+    weigh_own(pool, *how, 0, rows * size)
     noise = np.random.default_rng(seed).uniform(0.5, 2, pool.estimate.shape)
     exact = np.stack([weights[batches.ravel()][:, row[row >= 0]].sum(axis=1) for row in batches], axis=1)
     pool.estimate[...] = exact * noise
     slow = SlowSweep(batches, weights, pool.estimate).run()
-    gain = sweep(pool, np.arange(rows), *how, LEAST)
+    gain = swept(pool, np.arange(rows), how, step)
     found = pool.samples.reshape(batches.shape)
     np.testing.assert_array_equal(found, slow)
     assert gain == pytest.approx(within(weights, found) - within(weights, batches), rel=1e-3, abs=1e-3)
@@ -150,10 +162,10 @@ def check_books(pool: Pool, weights: Any) -> None:
 
 def test_a_sweep_keeps_the_books_and_leaves_other_batches_alone(make_pairs: MakePairs) -> None:
     pool, batches, weights, how = opened(make_pairs, 8, 6, 1, short=False, margin=0.1)
-    weigh_own(pool, *how, 0, 8)
+    weigh_own(pool, *how, 0, 48)
     pool.estimate[...] = 2 * pool.own[:, None]
     chosen = np.array([1, 2, 5])
-    assert sweep(pool, chosen, *how, LEAST) > 0
+    assert swept(pool, chosen, how, step=18) > 0
     check_books(pool, weights)
     found = pool.samples.reshape(8, 6)
     others = np.setdiff1d(np.arange(8), chosen)

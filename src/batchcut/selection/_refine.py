@@ -14,6 +14,7 @@ _SWEEPS = 30  # hardly any pool needs more until nothing gains
 _LEAST_GAIN = np.float32(1e-4)  # in units of weight, where a batch weighs 1 or more with a sample; less is rounding
 _ROWS_AT_ONCE, _COLUMNS_AT_ONCE = 256, 1024  # of a pool, whose scores are in the cache when they become weights
 _HIGHEST_TEMPERATURE = 1.0  # beyond it weights differ by so little that half precision would round it off
+_WEIGHTS_AT_ONCE = 1 << 25  # are read in some hundredths of a second, by the smallest batches in a quarter
 _LINE = 16  # float32 in a line of the cache
 _KICKED = 8  # one sample in so many is swapped by a kick
 _SAMPLES_EXPLORED = 4096  # small pools are so cheap that they are kicked more often, up to this many samples in all
@@ -36,9 +37,9 @@ def refine(
 
     Batches are taken two by two, and the swap that gains most is made until none gains; this is done for all pairs of
     batches until no swap in the pool gains. With `kicks`, the best partition found is then disturbed at random and
-    improved again that many times, more often in small pools. It ends between two sweeps once the work of `crew` is
-    stopped. `told` hears the share that is done, if to weigh, to climb and each kick take equally long. `weights` are
-    those of `pool_weights`, where they are known already. In `half` precision, what they round off may be lost.
+    improved again that many times, more often in small pools. It ends soon after the work of `crew` is stopped. `told`
+    hears the share that is done, if to weigh, to climb and each kick take equally long. `weights` are those of
+    `pool_weights`, where they are known already. In `half` precision, what they round off may be lost.
     """
     if len(batches) == 1:
         told(1.0)
@@ -51,8 +52,7 @@ def refine(
     told(1 / (2 + rounds))
     members, place = _layout(batches)
     kin, held = kinship(codes, samples, place, len(batches))
-    sums = np.empty((len(batches), weights.shape[1]), np.float32)
-    sum_by_batch(weights, place, sums)
+    sums = _sums_by_batch(weights, place, len(batches), crew)
     state, least = (members, place, sums, kin, held), least_gain(sums[:, :count])
     _climb(weights, state, least, crew)
     for done in range(rounds):
@@ -70,14 +70,27 @@ def _climb(
     weights: PoolWeights, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Workers
 ) -> float:
     """Sweeps over all pairs of batches, until nothing gains; returns the gain."""
-    total, changed = 0.0, np.ones(len(state[0]), np.bool_)
+    rows = len(state[0])
+    total, changed = 0.0, np.ones(rows, np.bool_)
     for _ in range(_SWEEPS):
-        crew.go_on()
-        gain = improve(weights, *state, changed, least)
+        gain, now, at = 0.0, np.zeros(rows, np.bool_), np.array([1, 0])
+        while at[0] < rows:
+            crew.go_on()
+            gain += improve(weights, *state, changed, now, at, least, _WEIGHTS_AT_ONCE)
         if gain == 0:
             break
-        total += gain
+        total, changed = total + gain, now
     return total
+
+
+def _sums_by_batch(weights: PoolWeights, place: Indices, rows: int, crew: Workers) -> Floats:
+    """(m, at least P) the weight of each sample with each batch."""
+    sums = np.zeros((rows, weights.shape[1]), np.float32)
+    step = max(1, _WEIGHTS_AT_ONCE // len(place))
+    for first in range(0, len(place), step):
+        crew.go_on()
+        sum_by_batch(weights, place, sums, first, min(len(place), first + step))
+    return sums
 
 
 def least_gain(sums: Floats) -> np.float32:
@@ -111,6 +124,7 @@ def pool_weights(
     def part(top: int) -> None:
         rows = slice(top, min(count, top + _ROWS_AT_ONCE))
         for left in range(top, count, _COLUMNS_AT_ONCE):
+            crew.go_on()  # the first touch of so much memory can take a tenth of a second
             columns = slice(left, min(count, left + _COLUMNS_AT_ONCE))
             there, back = (_scratch(crew, name, rows.stop - top, columns.stop - left) for name in ("there", "back"))
             np.matmul(u[rows], v[columns].T, out=there)

@@ -86,12 +86,12 @@ def _weigh_scores(
 
 @njit(**_options)  # type: ignore[untyped-decorator]
 def weigh_own(pool: Pool, offset: np.float32, first: int, last: int) -> None:
-    """Writes W(p, a) into `own` for each position of the batches a from `first` up to `last`."""
+    """Writes W(p, a) into `own` for each position from `first` up to `last` that is not empty, and its batch a."""
     width = len(pool.samples) // len(pool.sizes)
     out = np.empty(width, np.float32)
-    for a in range(first, last):
-        for i in range(a * width, a * width + pool.sizes[a]):
-            pool.own[i] = weigh_row(pool, offset, i, a, out)
+    for i in range(first, last):
+        if pool.samples[i] >= 0:
+            pool.own[i] = weigh_row(pool, offset, i, i // width, out)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -243,34 +243,46 @@ def _swap(
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def sweep(pool: Pool, chosen: Ints, offset: np.float32, least: np.float32) -> float:
-    """Lets each sample of the chosen batches try to swap into better ones among them; returns the gain.
+def measure_hopes(pool: Pool, chosen: Ints, hope: Floats) -> None:
+    """Writes into hope[a, b], for chosen batches, what some sample of b would seem to gain most by itself in a."""
+    for b in chosen:
+        _measure_hope(pool, chosen, b, hope)
+
+
+@njit(**_options)  # type: ignore[untyped-decorator]
+def sweep(
+    pool: Pool, chosen: Ints, hope: Floats, offset: np.float32, least: np.float32, first: int, last: int
+) -> float:
+    """Lets samples of the chosen batches try to swap into better ones among them; returns the gain.
 
     A sample i of a that seems to weigh more with b, and for which some partner in b seems to pay, is weighed with b
     in full. If it does weigh more there, partners are weighed with a, and the best is swapped for i.
+
+    Those try that stand, counted through the chosen batches, at `first` up to `last`; `hope` is kept up to date.
     """
     width = len(pool.samples) // len(pool.sizes)
     nothing, mine = np.zeros(width, np.float32), np.empty(width, np.float32)
     theirs, targets = np.empty((_PARTNERS, width), np.float32), np.empty(_TARGETS, np.int64)
-    hope, total = np.empty((len(pool.sizes), len(pool.sizes)), np.float32), 0.0
-    for b in chosen:
-        _measure_hope(pool, chosen, b, hope)
-    for a in chosen:
-        for i in range(a * width, a * width + pool.sizes[a]):
-            for n in range(_find_targets(pool, chosen, hope, i, a, least, targets)):
-                b = targets[n]
-                if _best_partner(pool, nothing, i, a, b, pool.estimate[i, b] - pool.own[i], least) < 0:
-                    continue
-                pool.estimate[i, b] = weigh_row(pool, offset, i, b, mine)
-                if pool.estimate[i, b] <= pool.own[i]:
-                    continue
-                j, row = _find_partner(pool, offset, least, mine, theirs, i, a, b)
-                if j < 0:
-                    continue
-                gain = _swap(pool, offset, least, mine, theirs[row], i, a, j, b)
-                if gain > 0:
-                    _measure_hope(pool, chosen, a, hope)
-                    _measure_hope(pool, chosen, b, hope)
-                    total += gain
-                    break
+    total = 0.0
+    for at in range(first, last):
+        a = chosen[at // width]
+        i = a * width + at % width
+        if pool.samples[i] < 0:
+            continue
+        for n in range(_find_targets(pool, chosen, hope, i, a, least, targets)):
+            b = targets[n]
+            if _best_partner(pool, nothing, i, a, b, pool.estimate[i, b] - pool.own[i], least) < 0:
+                continue
+            pool.estimate[i, b] = weigh_row(pool, offset, i, b, mine)
+            if pool.estimate[i, b] <= pool.own[i]:
+                continue
+            j, row = _find_partner(pool, offset, least, mine, theirs, i, a, b)
+            if j < 0:
+                continue
+            gain = _swap(pool, offset, least, mine, theirs[row], i, a, j, b)
+            if gain > 0:
+                _measure_hope(pool, chosen, a, hope)
+                _measure_hope(pool, chosen, b, hope)
+                total += gain
+                break
     return total

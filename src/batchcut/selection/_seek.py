@@ -9,10 +9,11 @@ from ._inputs import Floats, Ints, Pairs
 from ._parallel import Workers
 from ._refine import kinship, least_gain
 from ._score import Weighting
-from ._search import Pool, move_estimates, sweep, weigh_own
+from ._search import Pool, measure_hopes, move_estimates, sweep, weigh_own
 
 _QUARTERS = 4
 _PAIRINGS = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
+_PRODUCTS_AT_ONCE = 1 << 24  # of a sample's numbers with those of a batch, between two looks at whether to go on
 _OPTIMISM = np.float32(1.3)  # what has not been weighed may be better than it seems
 _GROWTH = np.float32(1.05)  # and what was weighed a while ago may be better now
 
@@ -31,10 +32,10 @@ def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, 
     edges = [len(batches) * part // _QUARTERS for part in range(_QUARTERS + 1)]
     quarters = [np.arange(start, stop) for start, stop in pairwise(edges)]
     spans = [(start, stop) for start, stop in pairwise(edges) if start < stop]
-    crew.map(lambda span: weigh_own(pool, weighting.log_negatives, *span), spans)
+    crew.map(lambda span: weigh_own(pool, weighting.log_negatives, *span), _parts(pool, len(pool.samples)))
     centres, rate = _centres(pool)
     crew.map(partial(_estimate, pool, centres, rate), spans)
-    search = partial(_search, pool, weighting, least_gain(pool.own))
+    search = partial(_search, pool, weighting, least_gain(pool.own), crew)
     for done in range(sweeps):
         if done:
             centres, rate = _centres(pool)
@@ -98,5 +99,15 @@ def _nearness(pool: Pool, centres: Floats, span: tuple[int, int]) -> tuple[slice
     return here, x, np.asarray(x @ centres.T, np.float32)
 
 
-def _search(pool: Pool, weighting: Weighting, least: np.float32, chosen: Ints) -> float:
-    return float(sweep(pool, chosen, weighting.log_negatives, least))
+def _search(pool: Pool, weighting: Weighting, least: np.float32, crew: Workers, chosen: Ints) -> None:
+    hope = np.empty((len(pool.sizes), len(pool.sizes)), np.float32)
+    measure_hopes(pool, chosen, hope)
+    for part in _parts(pool, len(chosen) * len(pool.samples) // len(pool.sizes)):
+        crew.go_on()
+        sweep(pool, chosen, hope, weighting.log_negatives, least, *part)
+
+
+def _parts(pool: Pool, count: int) -> list[tuple[int, int]]:
+    """Cuts `count` positions into runs, each from its first up to the next, that are short where batches are large."""
+    step = max(1, _PRODUCTS_AT_ONCE * len(pool.sizes) // (len(pool.samples) * pool.rows.shape[2]))
+    return [(first, min(count, first + step)) for first in range(0, count, step)]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from ._half import PoolWeights, weight_of
-from ._inputs import Flags, Floats
+from ._inputs import Flags, Floats, Ints
 
 Indices = npt.NDArray[np.int32]
 
@@ -15,12 +15,9 @@ _options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 
 
 @njit(**_options)  # type: ignore[untyped-decorator]
-def sum_by_batch(weights: PoolWeights, place: Indices, sums: Floats) -> None:
-    """Writes sums[b, i] = Σ_{j in b} w(j, i), for the batch place[j] of each sample j."""
-    for b in range(len(sums)):
-        for i in range(len(place)):
-            sums[b, i] = 0
-    for j in range(len(place)):
+def sum_by_batch(weights: PoolWeights, place: Indices, sums: Floats, first: int, last: int) -> None:
+    """Adds w(j, i) to sums[b, i] for the batch b = place[j] of each sample j from `first` up to `last`."""
+    for j in range(first, last):
         row, total = weights[j], sums[place[j]]
         for i in range(len(place)):
             total[i] += weight_of(row[i])
@@ -144,11 +141,15 @@ def improve(
     kin: Indices,
     held: Indices,
     changed: Flags,
+    now: Flags,
+    at: Ints,
     least: np.float32,
+    work: int,
 ) -> float:
     """Takes batches two by two and makes the swap between them that gains most, until none does; returns the gain.
 
-    Two batches that were looked at before are left alone unless one of them has changed since.
+    Two batches that were looked at before are left alone unless one of them has changed since. A sweep over all of
+    them can be made in several calls, with the same result: each goes on where the one before stopped.
 
     Args:
         weights: (P, at least P) kept as in `_half`: the first P columns symmetric, zero on the diagonal, not negative.
@@ -157,24 +158,31 @@ def improve(
         sums: (m, P) from `sum_by_batch`.
         kin: (P,) group of each sample within the pool, -1 for one alone.
         held: (groups, m) members of each group in each batch; no rows: no groups.
-        changed: (m,) which batches have changed since the sweep before began; afterwards, since this one did.
+        changed: (m,) which batches changed in the sweep before.
+        now: (m,) which have changed in this one.
+        at: (2,) how far apart the next two batches are, and the first of them; (1, 0) begins a sweep, (m, 0) ends it.
         least: The gain below which a swap is not worth making.
+        work: After about so many weights read, the call ends.
     """
-    rows, total = members.shape[0], 0.0
-    now, wish = np.zeros(rows, np.bool_), np.empty((2, members.shape[1]), np.float32)
-    for apart in range(1, rows):
-        for a in range(rows - apart):
-            b = a + apart
-            while changed[a] or changed[b] or now[a] or now[b]:
-                i, j = _best_swap(weights, members, sums, kin, held, a, b, least, wish)
-                gain = _true_gain(weights, members, i, a, j, b) if i >= 0 else 0.0
-                if gain <= 0:
-                    break
-                _swap(weights, members, place, sums, kin, held, i, j)
-                now[a] = now[b] = True
-                total += gain
-    for a in range(rows):  # not as a whole: that takes two seconds to compile
-        changed[a] = now[a]
+    rows, width, total = members.shape[0], members.shape[1], 0.0
+    wish = np.empty((2, width), np.float32)
+    while at[0] < rows:
+        a, b = at[1], at[0] + at[1]
+        while changed[a] or changed[b] or now[a] or now[b]:
+            if work <= 0:
+                return total
+            work -= width * width
+            i, j = _best_swap(weights, members, sums, kin, held, a, b, least, wish)
+            gain = _true_gain(weights, members, i, a, j, b) if i >= 0 else 0.0
+            if gain <= 0:
+                break
+            _swap(weights, members, place, sums, kin, held, i, j)
+            work -= len(place)
+            now[a] = now[b] = True
+            total += gain
+        at[1] += 1
+        if at[0] + at[1] == rows:
+            at[0], at[1] = at[0] + 1, 0
     return total
 
 
