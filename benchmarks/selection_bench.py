@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.rivals import RIVALS
 from benchmarks.selection_bars import Rows, bars
 from benchmarks.selection_checks import first_call, share_of_bound, share_of_optimum
+from benchmarks.selection_report import times_used
 from benchmarks.selection_sets import PairSet, make
 from rich.console import Console
 from rich.table import Table
@@ -144,16 +145,18 @@ def _one(command: list[str], limit: float) -> dict[str, Any]:
 
 def _show(pairs: PairSet, rows: dict[str, dict[str, Any]], bound: float | None) -> None:
     title = f"{pairs.name}: {pairs.about}, B = {pairs.batch_size}, τ = {pairs.temperature:g}"
-    table = Table("method", "mean loss", "seconds", "peak MiB", "covered", "each sample at most once", title=title)
+    titles = ("method", "mean loss", "by sample", "seconds", "peak MiB", "covered", "batches a sample is in")
+    table = Table(*titles, title=title)
     for name, row in rows.items():
-        once = "yes" if row["exact"] else "no"
         cells = (
             f"{row['loss']:.4f}",
+            f"{row['by_sample']:.4f}",
             f"{row['seconds']:.2f}",
             f"{row['memory'] / 2**20:.0f}",
             f"{row['covered']:.1%}",
+            times_used(row),
         )
-        table.add_row(name, *cells, once)
+        table.add_row(name, *cells)
     console.print(table)
     if bound is not None:
         console.print(f"{pairs.name}: Cut reaches {bound:.1%} of the upper bound on the weight", highlight=False)

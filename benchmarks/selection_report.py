@@ -6,6 +6,15 @@ from typing import Any
 _SHOWN = ("S1", "S2", "S3", "S4")
 _PLACES = [(right, up) for far in range(0, 120, 4) for up in ((far, -far) if far else (0,)) for right in (True, False)]
 _SC = "SC (authors), pool of 40"
+_COLUMNS = (
+    "method",
+    "mean batch loss",
+    "mean sample loss",
+    "seconds",
+    "peak memory, MiB",
+    "samples covered",
+    "batches a sample is in",
+)
 _DIAL = ("Shuffle", "Cut, pool of 40", "Cut, 1 round", "Cut", "Cut, 10 rounds")
 
 
@@ -14,16 +23,21 @@ def table(facts: dict[str, Any]) -> str:
     parts = []
     for name, rows in facts["rows"].items():
         parts += [f"**{name}**: {facts['about'][name]}", ""]
-        parts += ["| method | mean batch loss | seconds | peak memory, MiB | samples covered | each at most once |"]
-        parts += ["|---|---|---|---|---|---|"]
+        parts += [f"| {' | '.join(_COLUMNS)} |"]
+        parts += ["|---" * len(_COLUMNS) + "|"]
         for method, row in rows.items():
-            once = "yes" if row["exact"] else "no"
-            cells = f"{row['loss']:.4f} | {row['seconds']:.2f} | {row['memory'] / 2**20:.0f} | {row['covered']:.1%}"
-            parts.append(f"| {method} | {cells} | {once} |")
+            losses = f"{row['loss']:.4f} | {row['by_sample']:.4f}"
+            cells = f"{row['seconds']:.2f} | {row['memory'] / 2**20:.0f} | {row['covered']:.1%} | {times_used(row)}"
+            parts.append(f"| {method} | {losses} | {cells} |")
         if name in facts["bounds"]:
             parts += ["", f"`Cut` reaches {facts['bounds'][name]:.1%} of the upper bound on the weight."]
         parts.append("")
     return "\n".join([*parts, bars_table(facts)])
+
+
+def times_used(row: dict[str, Any]) -> str:
+    """In how many batches a sample is: one, or so many on average of those that are in any."""
+    return "1" if row["exact"] else f"{row['times']:.1f}"
 
 
 def bars_table(facts: dict[str, Any]) -> str:
@@ -78,7 +92,7 @@ def plot(facts: dict[str, Any], path: Path) -> None:
     for name, panel in zip(shown, panels[0], strict=True):
         for method, row in facts["rows"][name].items():
             ours = method.startswith("Cut")
-            hollow = row["covered"] < 0.99
+            hollow = not row["exact"]
             colour = "tab:red" if ours else "tab:blue"
             panel.scatter(row["seconds"], row["loss"], s=28, edgecolors=colour, facecolors="none" if hollow else colour)
         panel.set(xscale="log", xlabel="seconds", ylabel="mean batch loss", title=name)

@@ -182,11 +182,7 @@ def test_swaps_keep_the_books(rows: int, size: int, seed: int, short: bool, grou
     chosen = rng.integers(0, len(samples), (4, 2)).astype(np.int32)
     for kicked in (True, False):
         before, together = within(weights, place), (held * (held - 1)).sum()
-        gain = (
-            disturb(weights, *state, chosen)
-            if kicked
-            else swept(weights, state, np.ones(rows, np.bool_))[0]
-        )
+        gain = disturb(weights, *state, chosen) if kicked else swept(weights, state, np.ones(rows, np.bool_))[0]
         assert gain == pytest.approx(within(weights, place) - before, rel=1e-4, abs=1e-4)
         assert (held * (held - 1)).sum() <= together
         fresh = np.zeros_like(sums)

@@ -130,7 +130,7 @@ def swept(pool: Pool, chosen: Any, how: Any, step: int) -> float:
     measure_hopes(pool, chosen, hope)
     count = len(chosen) * len(pool.samples) // len(pool.sizes)
     parts = [(first, min(count, first + step)) for first in range(0, count, step)]
-    return sum(sweep(pool, chosen, hope, *how, LEAST, *part) for part in parts)
+    return float(sum(sweep(pool, chosen, hope, *how, LEAST, *part) for part in parts))
 
 
 @settings(max_examples=30)

@@ -12,6 +12,7 @@ from numba import njit
 
 from ._half import PoolWeights, kept
 from ._inputs import Doubles, Flags, Floats, Ints
+from ._mirror import mirror
 
 _F = np.float32
 _LN2 = np.float32(0.6931471805599453)
@@ -77,7 +78,7 @@ def weigh(
         for j in range(len(row)):
             w = _pair_weight(s[j], r[j], p - log_negatives, q[j] - log_negatives)
             row[j] = kept(w if s[j] + r[j] < bar + other[j] else _F(0), row)
-    _mirror(out, top, left, rows, columns)
+    mirror(out, top, left, rows, columns)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]
@@ -110,18 +111,7 @@ def weigh_fast(
             x, y = both[j], product[j]
             w = _log((_F(1) + g * (x + g * y)) * (_F(1) + h[j] * (x + h[j] * y)))
             row[j] = kept(w if y < most * other[j] else _F(0), row)
-    _mirror(out, top, left, rows, columns)
-
-
-@njit(**_options)  # type: ignore[untyped-decorator]
-def _mirror(out: PoolWeights, top: int, left: int, rows: int, columns: int) -> None:
-    """Copies what lies right of the diagonal, in some rows and columns, across it; the diagonal becomes zero."""
-    for column in range(left, left + columns):
-        target = out[column]
-        for k in range(top, min(top + rows, column)):
-            target[k] = out[k, column]
-        if top <= column < top + rows:
-            target[column] = 0
+    mirror(out, top, left, rows, columns)
 
 
 @njit(fastmath=True, **_options)  # type: ignore[untyped-decorator]

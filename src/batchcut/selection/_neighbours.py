@@ -19,7 +19,7 @@ MANY = 65_536  # samples beyond which time counts more than the last per cent of
 _MOST_CENTRES = 2048
 _CENTRES_OF_MANY_PER_PLACE, _LEAST_CENTRES_OF_MANY, _MOST_CENTRES_OF_MANY = 16, 1024, 4096
 _LEAST_SAMPLES_PER_CENTRE, _SAMPLES_TIMES_PLACES = 24, 3072  # of a cell, and of a cell and a batch multiplied
-_LLOYD_STEPS = (8, 16, 16)  # samples per centre in each; the first is rough anyway
+_LLOYD_STEPS = (8, 16, 16)  # samples per centre in each, most in the last; the first is rough anyway
 _MOST_COMPARED = 4096  # centres, each with all others
 
 
@@ -37,10 +37,14 @@ def similar_order(
     samples that belong together, since a sample is no nearer to a coarse centre than chance brings it to another.
     """
     count = _centre_count(len(samples), batch_size)
-    centres = _k_means(pairs, samples, count, rng, crew)
+    drawn = rng.choice(len(samples), min(len(samples), max(_LLOYD_STEPS) * count), replace=False)
+    cells = np.full(len(samples), -1)
+    centres, cells[drawn] = _k_means(pairs, samples[drawn], count, crew)
+    others = np.flatnonzero(cells < 0)
+    if len(others):
+        cells[others] = _nearest(pairs, samples[others], centres, crew, report)
     rank = np.empty(count, np.int64)
     rank[chain(centres)] = np.arange(count)
-    cells = _nearest(pairs, samples, centres, crew, report)
     return samples[np.argsort(rank[cells], kind="stable")]
 
 
@@ -115,19 +119,22 @@ def _walk(similarity: Floats) -> Ints:
     return path
 
 
-def _k_means(pairs: Pairs, samples: Ints, count: int, rng: np.random.Generator, crew: Workers) -> Floats:
-    """`count` centres of u + v, by Lloyd steps on a random part of the samples, so many per centre in each."""
-    some = rng.choice(samples, min(len(samples), max(_LLOYD_STEPS) * count), replace=False)
-    drawn = np.concatenate(crew.map(pairs.sums, _blocks(some)))
-    centres = drawn[:count].copy()
+def _k_means(pairs: Pairs, drawn: Ints, count: int, crew: Workers) -> tuple[Floats, Ints]:
+    """`count` centres of u + v of samples drawn at random, by Lloyd steps on so many per centre, and their cells.
+
+    The last step has all of them, and the cells are those it began with: another look at each would cost more than it
+    brings.
+    """
+    x = np.concatenate(crew.map(pairs.sums, _blocks(drawn)))
+    centres, cells = x[:count].copy(), np.empty(0, np.int64)
     for per_centre in _LLOYD_STEPS:
-        rows = drawn[: per_centre * count]
+        rows = x[: per_centre * count]
         cells = np.concatenate(crew.map(_nearest_centre(centres), _blocks(rows)))
         total, sizes = np.zeros_like(centres), np.bincount(cells, minlength=count)
         add_rows(rows, cells, total)
         filled = sizes > 0
         centres[filled] = total[filled] / sizes[filled, None].astype(np.float32)
-    return np.asarray(centres)
+    return np.asarray(centres), cells
 
 
 def _nearest(pairs: Pairs, samples: Ints, centres: Floats, crew: Workers, report: Progress) -> Ints:

@@ -116,7 +116,7 @@ def pool_weights(
     count = len(samples)
     u, v = pairs.u.take(samples, axis=0), pairs.v.take(samples, axis=0)
     u *= weighting.scale
-    positive, bars = np.einsum("ij,ij->i", u, v), weighting.bars[samples]
+    positive, bars = weighting.scale * pairs.positive[samples], weighting.bars[samples]
     factors = weighting.factors(positive, bars)
     half = half and factors is not None and weighting.temperature <= _HIGHEST_TEMPERATURE
     weights = _room(crew, count, shared=shared, half=half)
