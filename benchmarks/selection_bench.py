@@ -30,6 +30,7 @@ _METHODS = {
     "S5": ("Shuffle", "Cut"),
 }
 
+_SHORT = 5  # seconds
 console = Console(width=120)
 
 
@@ -40,7 +41,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", help="only these rows")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a method is cut off")
     parser.add_argument(
-        "--repeats", type=int, default=1, help="take the fastest of so many runs of each method, in turns"
+        "--repeats", type=int, default=5, help=f"how often methods of less than {_SHORT} s run; the median counts"
     )
     parser.add_argument(
         "--cifar", type=Path, default=os.environ.get("BATCHCUT_CIFAR"), help="folder cifar-100-python, for S4"
@@ -100,24 +101,32 @@ def _cifar(folder: Path, epochs: int) -> PairSet:
 
 
 def _run(pairs: PairSet, wanted: list[str], limit: float, repeats: int) -> dict[str, dict[str, Any]]:
-    """The fastest of some runs of each method; in turns, so that a slow hour of the machine is slow for all."""
-    rows: dict[str, dict[str, Any]] = {}
-    failed: set[str] = set()
+    """The run of median time of each method, of several where it is short.
+
+    Methods take turns, so that a slow hour of the machine is slow for all.
+    """
+    runs: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         np.save(Path(scratch) / "u.npy", pairs.u)
         np.save(Path(scratch) / "v.npy", pairs.v)
-        for method in wanted * repeats:
-            if method in failed:
-                continue
-            command = [sys.executable, "-m", "benchmarks.selection_measure", scratch, method]
-            run = _one([*command, str(pairs.batch_size), str(pairs.temperature)], limit)
-            if "error" in run:
-                console.print(f"{pairs.name}: {method}: {run['error']}", highlight=False)
-                failed.add(method)
-                continue
-            console.print(f"{pairs.name}: {method}: {run['loss']:.4f}, {run['seconds']:.2f} s", highlight=False)
-            rows[method] = min(rows.get(method, run), run, key=lambda row: float(row["seconds"]))
-    return {method: row for method, row in rows.items() if method not in failed}
+        again = wanted
+        for _ in range(repeats):
+            for method in again:
+                command = [sys.executable, "-m", "benchmarks.selection_measure", scratch, method]
+                run = _one([*command, str(pairs.batch_size), str(pairs.temperature)], limit)
+                if "error" in run:
+                    console.print(f"{pairs.name}: {method}: {run['error']}", highlight=False)
+                    continue
+                console.print(f"{pairs.name}: {method}: {run['loss']:.4f}, {run['seconds']:.2f} s", highlight=False)
+                runs.setdefault(method, []).append(run)
+            again = [method for method in runs if runs[method][0]["seconds"] < _SHORT]
+    return {method: _median(some) for method, some in runs.items()}
+
+
+def _median(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The run of median time, with the times of all."""
+    seconds = [run["seconds"] for run in runs]
+    return {**sorted(runs, key=lambda run: float(run["seconds"]))[len(runs) // 2], "runs": seconds}
 
 
 def _one(command: list[str], limit: float) -> dict[str, Any]:
