@@ -55,8 +55,8 @@ bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/full_batch.py
 	$(BIN)/python benchmarks/descent.py
 	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/renaming.py
+	$(BIN)/python benchmarks/selection.py
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

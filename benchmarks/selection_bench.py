@@ -116,6 +116,7 @@ def _run(pairs: PairSet, wanted: list[str], limit: float, repeats: int) -> dict[
                 run = _one([*command, str(pairs.batch_size), str(pairs.temperature)], limit)
                 if "error" in run:
                     console.print(f"{pairs.name}: {method}: {run['error']}", highlight=False)
+                    runs.pop(method, None)
                     continue
                 console.print(f"{pairs.name}: {method}: {run['loss']:.4f}, {run['seconds']:.2f} s", highlight=False)
                 runs.setdefault(method, []).append(run)

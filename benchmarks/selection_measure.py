@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from benchmarks.rivals import RIVALS
 from benchmarks.rivals._common import Batches, Floats
-from scipy.special import logsumexp
+from benchmarks.selection_loss import mean_loss_by_sample
 
 import batchcut as bc
 from batchcut.selection._inputs import Pairs
 from batchcut.selection._score import Weighting, score
 
 _ENOUGH = 4096  # samples on which every method runs the same code as on all of them
-_SCORES_AT_ONCE = 1 << 24
 
 Method = Callable[[Floats, Floats, int, float, int], Batches]
 
@@ -73,23 +72,6 @@ def measure(folder: Path, name: str, batch_size: int, temperature: float) -> dic
         "covered": float((times > 0).mean()),
         "exact": bool(times.max() == 1),
     }
-
-
-def mean_loss_by_sample(u: Floats, v: Floats, batches: Batches, temperature: float) -> float:
-    """The mean over samples of the loss of each, itself a mean over the batches that it is in.
-
-    If all samples are in one batch each, it is the mean loss of batches of equal size. Where some are in many, it
-    counts them no more than others; those in none it leaves out.
-    """
-    total, times = np.zeros(len(u)), np.bincount(batches.ravel(), minlength=len(u))
-    step = max(1, _SCORES_AT_ONCE // batches.shape[1] ** 2)
-    for start in range(0, len(batches), step):
-        some = batches[start : start + step]
-        scores = np.matmul(u[some], v[some].transpose(0, 2, 1), dtype=np.float32) / np.float32(temperature)
-        own = np.einsum("kii->ki", scores)
-        losses = logsumexp(scores, axis=2) + logsumexp(scores, axis=1) - 2 * own
-        np.add.at(total, some, losses)
-    return float((total[times > 0] / times[times > 0]).mean())
 
 
 def _status(field: str) -> int:

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchcut as bc
+from batchcut._interrupts import interrupts_kept
+from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._interrupt import interruptible
+from batchcut.selection._parallel import workers
+from batchcut.selection._score import Weighting
+from batchcut.selection._seek import seek
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -264,23 +270,66 @@ def test_an_error_in_progress_stops_the_work(make_pairs: MakePairs) -> None:
         bc.Cut(threads=2)(u, v, batch_size=16, progress=stop)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("pool", "size"), [(None, 64), (200, 64), (None, 4096), (6, 4096)])
-def test_interrupt_is_answered_soon(make_pairs: MakePairs, threads: int, pool: int | None, size: int) -> None:
-    u, v = make_pairs(120_000, 128)
-    bc.Cut()(u[:6000], v[:6000], batch_size=64)
+def interrupted_during(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[], object]) -> float:
+    """The seconds that work goes on after a Ctrl-C that comes a little after the first call of a function."""
     sent: list[float] = []
+    begun: list[bool] = []
+    module, function = name.split(".")
+    original = getattr(import_module(f"batchcut.selection.{module}"), function)
 
     def interrupt() -> None:
-        time.sleep(1.5)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=interrupt).start()
+    def called(*arguments: Any) -> Any:
+        if not begun:
+            begun.append(True)
+            threading.Timer(0.02, interrupt).start()
+        return original(*arguments)
+
+    monkeypatch.setattr(f"batchcut.selection.{name}", called)
     with pytest.raises(KeyboardInterrupt):
-        bc.Cut(rounds=50, threads=threads, pool=pool, partial_pool=True)(u, v, batch_size=size)
-    assert time.perf_counter() - sent[0] < 1
+        work()
+    return time.perf_counter() - sent[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("pool", "size", "during"),
+    [
+        (None, 64, "_neighbours._nearest"),
+        (None, 64, "_seek.sweep"),
+        (200, 64, "_refine.weigh_fast"),
+        (200, 64, "_refine.improve"),
+        (6, 4096, "_refine.sum_by_batch"),
+        (6, 4096, "_refine.improve"),
+    ],
+)
+def test_interrupt_is_answered_soon(
+    make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch, threads: int, pool: int | None, size: int, during: str
+) -> None:
+    u, v = make_pairs(60_000, 128)
+    bc.Cut()(u[:6000], v[:6000], batch_size=64)
+    cut = bc.Cut(rounds=50, threads=threads, pool=pool, partial_pool=True)
+    assert interrupted_during(monkeypatch, during, lambda: cut(u, v, batch_size=size)) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("during", ["_seek.weigh_own", "_seek.sweep"])
+def test_interrupt_is_answered_soon_while_large_batches_are_sought(
+    make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch, threads: int, during: str
+) -> None:
+    bc.Cut(rounds=4)(*make_pairs(6000, 128), batch_size=64)  # compiled
+    pairs = unit_pairs(*make_pairs(32_768, 128), normalize=True)
+    weighting, batches = Weighting.of(pairs, 8192, 0.1, None), np.arange(32_768).reshape(4, 8192)
+
+    def work() -> None:
+        with interrupts_kept(), workers(threads) as crew:
+            seek(pairs, batches, None, weighting, sweeps=3, crew=crew)
+
+    assert interrupted_during(monkeypatch, during, work) < 1
 
 
 def test_library_calls_can_be_interrupted() -> None:

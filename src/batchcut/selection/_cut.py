@@ -111,8 +111,8 @@ class Cut(PlanningSelector):
     `subsec:spectral_clustering` and, divided by B(B−1)K, a lower bound of the mean batch loss. The plan's weight is
     never below that of the batches of `Shuffle()` with the same seed and epoch, weighed with the same margin and
     temperature, but for rounding. Memory above the embeddings is at most about 70 MB per thread for batches of 64 in
-    128 dimensions, and time grows in proportion to N. In pools it is 4 (pool · B)² bytes per thread, and time grows
-    with the pool.
+    128 dimensions, and time grows in proportion to N. In pools of P = pool · B samples it is 4 P² (1 + 2 / B) bytes
+    per thread, and time grows with the pool.
 
     Attributes:
         pool: How many random batches are chosen anew at a time: small pools give easier batches. None: the whole set,
