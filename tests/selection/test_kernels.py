@@ -137,6 +137,12 @@ def test_batches_that_have_not_changed_are_left_alone() -> None:
     untouched = state[1].copy()
     assert swept(weights, state, np.zeros(8, np.bool_))[0] == 0
     np.testing.assert_array_equal(state[1], untouched)
+    changed = np.zeros(8, np.bool_)
+    changed[[2, 5]] = True
+    gain, now = swept(weights, state, changed)
+    assert gain > 0
+    assert set(state[1][state[1] != untouched].tolist()) <= set(np.flatnonzero(now).tolist())
+    np.testing.assert_array_equal(state[1], slow_improve(weights, untouched, changed))
 
 
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(0, 30), st.integers(1, 200))
@@ -145,9 +151,9 @@ def test_a_sweep_in_parts_is_the_whole_sweep(rows: int, size: int, seed: int, wo
     weights, batches = random_weights(rows * size, rng), rng.permutation(rows * size).reshape(rows, size)
     changed = rng.random(rows) < 0.7
     whole, parts = state_of(weights, batches), state_of(weights, batches)
-    gain, now = swept(weights, whole, changed)
-    assert swept(weights, parts, changed, work=work)[0] == pytest.approx(gain)
-    np.testing.assert_array_equal(swept(weights, state_of(weights, batches), changed, work=work)[1], now)
+    (gain, now), (in_parts, then) = swept(weights, whole, changed), swept(weights, parts, changed, work=work)
+    assert in_parts == pytest.approx(gain)
+    np.testing.assert_array_equal(then, now)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one, other)
 
