@@ -2,13 +2,14 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
 STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.installed-demo
 BENCH  := $(VENV)/.installed-bench
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs bench clean
+.PHONY: help demo test test-slow test-all lint format docs bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -18,7 +19,6 @@ $(BIN)/python:
 
 $(STAMP): $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev,integrations,report,train,docs]'
-	$(PIP) --no-deps axe-playwright-python # for its copy of axe-core alone: the tests drive the browser themselves
 	@touch $(DEMO) $@
 
 $(DEMO): $(BIN)/python pyproject.toml constraints.txt
@@ -32,11 +32,16 @@ $(BENCH): $(STAMP)
 demo: $(DEMO) ## Train with four ways to choose batches; a table and a report (a few minutes)
 	$(BIN)/batchcut demo
 
-test: $(STAMP) ## Run the tests (under ten minutes on two cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
+# One thread in each process: the tests run beside each other. Worksteal keeps both workers busy to the end; loadfile
+# makes what a file of slow tests shares, such as two trained processes, once.
+test: $(STAMP) ## Run the fast tests (under five minutes on two cores)
+	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
 
-test-all: $(STAMP) ## Run all tests, the slow ones too
-	$(BIN)/python -m pytest
+test-slow: $(STAMP) ## Run the slow tests: browser, processes, long searches
+	OMP_NUM_THREADS=1 $(PYTEST) -m "slow and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(PYTEST) -m alone
+
+test-all: test test-slow ## Run all tests
 
 lint: $(STAMP) ## Check style, types and import directions
 	$(BIN)/ruff check .

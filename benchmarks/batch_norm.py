@@ -32,7 +32,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 }
 METHODS: dict[str, bc.selection.Selector] = {
     "Shuffle": bc.Shuffle(temperature=TEMPERATURE),
-    "Cut, pool of 10, no margin": bc.Cut(temperature=TEMPERATURE, pool=10, partial_pool=True, margin=None),
+    "Cut, pool of 10, no margin": bc.Cut(temperature=TEMPERATURE, pool=10, margin=None),
     "Cut, no margin": bc.Cut(temperature=TEMPERATURE, margin=None),
 }
 
@@ -70,7 +70,7 @@ def train(images: Tensor, norm: str, method: str, *, epochs: int, strength: floa
     """An encoder after some epochs."""
     torch.manual_seed(seed)
     model = encoder(NORMS[norm])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     bank = bc.EmbeddingBank(len(images), DIM)
     sampler = bc.PlannedBatchSampler(bank, batch_size=BATCH_SIZE, selector=METHODS[method], seed=seed)
     loader = DataLoader(bc.Indexed(TensorDataset(images)), batch_sampler=sampler)
@@ -80,9 +80,9 @@ def train(images: Tensor, norm: str, method: str, *, epochs: int, strength: floa
             u, v = embed(model, batch, strength)
             loss = bc.nt_xent(u, v, temperature=TEMPERATURE)
             bank.record(index, u, v)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return model
 
 

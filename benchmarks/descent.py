@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from batchcut import contrastive_loss, minibatch_loss
+from batchcut.losses.paper import contrastive_loss, minibatch_loss
 from batchcut.theory import descend, random_embeddings
 
 SECONDS = 60.0

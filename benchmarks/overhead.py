@@ -110,7 +110,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self._batches: Iterator[Any] = iter(self.loader)
-        self._optimiser = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        self._optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
 
     def run(self, steps: int) -> float:
         """Takes some steps, and returns the seconds they took."""
@@ -129,9 +129,9 @@ class Loop:
         index, (images,) = batch if self.bank is not None else (torch.empty(0), batch)
         u, v = self.model(images)
         loss = bc.contrastive_loss(u, v, temperature=0.1)
-        self._optimiser.zero_grad()
+        self._optimizer.zero_grad()
         loss.backward()
-        self._optimiser.step()
+        self._optimizer.step()
         if self.bank is not None:
             start = time.perf_counter()
             self.bank.record(index, u, v)
@@ -174,7 +174,7 @@ def main() -> None:
     images = images_from(options.cifar, options.images)
     data, model = TensorDataset(images), TwoViews()
     bank = bc.EmbeddingBank(len(images), DIM)
-    sampler = bc.PlannedBatchSampler(bank, batch_size=options.batch_size, selector=bc.Cut(), warmup=0)
+    sampler = bc.PlannedBatchSampler(bank, batch_size=options.batch_size, selector=bc.Cut(), shuffled_epochs=0)
     plain = Loop(DataLoader(data, options.batch_size, shuffle=True, drop_last=True), None, model)
     plain.run(WARM_UP)
     bank.fill(model, DataLoader(bc.Indexed(data), 256))

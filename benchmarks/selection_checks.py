@@ -35,7 +35,7 @@ def share_of_optimum(*, cases: int = 100, seed: int = 0) -> npt.NDArray[np.float
     for case in range(cases):
         u = rng.standard_normal((12, 4))
         v = u + 0.5 * rng.standard_normal((12, 4))
-        weights = bc.pair_weights(u, v, 3, 0.1)
+        weights = bc.selection.pair_weights(u, v, 3, 0.1)
         plan = bc.Cut(temperature=0.1, margin=None)(u, v, batch_size=3, seed=case)
         chosen = sum(weights[np.ix_(batch, batch)].sum() / 2 for batch in plan)
         shares.append(chosen / _best_partition(weights))

@@ -25,15 +25,15 @@ def embed(folder: Path, *, epochs: int, seed: int = 0) -> tuple[npt.NDArray[np.f
     torch.manual_seed(seed)
     images = torch.from_numpy(read_images(folder))
     encoder = _encoder()
-    optimiser = torch.optim.AdamW(encoder.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=1e-3)
     for _ in range(epochs):
         for rows in torch.randperm(len(images)).split(_BATCH):
             u, v = (_unit(encoder(_view(images[rows]))) for _ in range(2))
             scores, own = u @ v.T / _TEMPERATURE, torch.arange(len(rows))
             loss = nn.functional.cross_entropy(scores, own) + nn.functional.cross_entropy(scores.T, own)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     encoder.eval()
     with torch.no_grad():
         sides = [torch.cat([_unit(encoder(_view(part))) for part in images.split(_BATCH)]).numpy() for _ in range(2)]

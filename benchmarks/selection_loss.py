@@ -21,5 +21,5 @@ def mean_loss_by_sample(
         some = batches[start : start + step]
         scores = np.matmul(u[some], v[some].transpose(0, 2, 1)) / np.float32(temperature)
         own = np.einsum("kii->ki", scores)
-        np.add.at(total, some, logsumexp(scores, axis=2) + logsumexp(scores, axis=1) - 2 * own)
+        np.add.at(total, some, (logsumexp(scores, axis=2) + logsumexp(scores, axis=1)) / 2 - own)
     return float((total[times > 0] / times[times > 0]).mean())

@@ -15,7 +15,8 @@ from benchmarks.selection_loss import mean_loss_by_sample
 
 import batchcut as bc
 from batchcut.selection._inputs import Pairs
-from batchcut.selection._score import Weighting, score
+from batchcut.selection._score import score
+from batchcut.selection._weights import Weighting
 
 _ENOUGH = 4096  # samples on which every method runs the same code as on all of them
 
@@ -30,10 +31,8 @@ def methods() -> dict[str, Method]:
         "Cut, 1 round": _selector(lambda tau: bc.Cut(temperature=tau, rounds=1)),
         "Cut, 10 rounds": _selector(lambda tau: bc.Cut(temperature=tau, rounds=10)),
         "Cut, one thread": _selector(lambda tau: bc.Cut(temperature=tau, threads=1)),
-        "Cut, pool of 40": _selector(lambda tau: bc.Cut(temperature=tau, pool=40, partial_pool=True)),
-        "SC (authors), pool of 40": _selector(
-            lambda tau: bc.Spectral(temperature=tau, variant="authors", pool=40, partial_pool=True)
-        ),
+        "Cut, pool of 40": _selector(lambda tau: bc.Cut(temperature=tau, pool=40)),
+        "SC (authors), pool of 40": _selector(lambda tau: bc.Spectral(temperature=tau, variant="authors", pool=40)),
         **RIVALS,
     }
 

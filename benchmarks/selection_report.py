@@ -19,7 +19,7 @@ _DIAL = ("Shuffle", "Cut, pool of 40", "Cut, 1 round", "Cut", "Cut, 10 rounds")
 
 
 def table(facts: dict[str, Any]) -> str:
-    """The measured comparison in Markdown: a table per set, then the bars."""
+    """The measured comparison in Markdown: a table per set."""
     parts = []
     for name, rows in facts["rows"].items():
         parts += [f"**{name}**: {facts['about'][name]}", ""]
@@ -32,7 +32,7 @@ def table(facts: dict[str, Any]) -> str:
         if name in facts["bounds"]:
             parts += ["", f"`Cut` reaches {facts['bounds'][name]:.1%} of the upper bound on the weight."]
         parts.append("")
-    return "\n".join([*parts, bars_table(facts)])
+    return "\n".join(parts)
 
 
 def times_used(row: dict[str, Any]) -> str:
@@ -93,8 +93,8 @@ def plot(facts: dict[str, Any], path: Path) -> None:
         for method, row in facts["rows"][name].items():
             ours = method.startswith("Cut")
             hollow = not row["exact"]
-            colour = "tab:red" if ours else "tab:blue"
-            panel.scatter(row["seconds"], row["loss"], s=28, edgecolors=colour, facecolors="none" if hollow else colour)
+            color = "tab:red" if ours else "tab:blue"
+            panel.scatter(row["seconds"], row["loss"], s=28, edgecolors=color, facecolors="none" if hollow else color)
         panel.set(xscale="log", xlabel="seconds", ylabel="mean batch loss", title=name)
         panel.margins(x=0.25, y=0.1)
     figure.tight_layout()

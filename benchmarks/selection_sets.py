@@ -25,24 +25,24 @@ class PairSet:
 def gaussians(count: int, *, dim: int = 128, clusters: int = 1000, seed: int = 1) -> tuple[Floats, Floats]:
     """Pairs from a mixture of equal Gaussians: cosine about 0.77 to the positive, 0.385 within a cluster."""
     rng = np.random.default_rng(seed)
-    centres = _unit(rng.standard_normal((clusters, dim), np.float32))
-    return _two_views(centres[rng.integers(0, clusters, count)], rng, spread=1.0, noise=0.55)
+    centers = _unit(rng.standard_normal((clusters, dim), np.float32))
+    return _two_views(centers[rng.integers(0, clusters, count)], rng, spread=1.0, noise=0.55)
 
 
 def heavy_tailed(count: int, *, dim: int = 128, seed: int = 2) -> tuple[Floats, Floats]:
     """Pairs from a two-level mixture with Pareto sizes: few large clusters, many small ones.
 
-    Themes are centres at random; topics are drawn around themes, samples around topics. Of 20 samples there is one
+    Themes are centers at random; topics are drawn around themes, samples around topics. Of 20 samples there is one
     topic, of 20 topics one theme; how often a theme and a topic is chosen has a Pareto tail of index 1.2.
     """
     rng = np.random.default_rng(seed)
     topics = max(2, count // 20)
     themes = max(2, topics // 20)
-    theme_centres = _unit(rng.standard_normal((themes, dim), np.float32))
+    theme_centers = _unit(rng.standard_normal((themes, dim), np.float32))
     theme_of = rng.choice(themes, topics, p=_shares(rng, themes))
-    topic_centres = _unit(theme_centres[theme_of] + 0.9 * _unit(rng.standard_normal((topics, dim), np.float32)))
+    topic_centers = _unit(theme_centers[theme_of] + 0.9 * _unit(rng.standard_normal((topics, dim), np.float32)))
     topic_of = rng.choice(topics, count, p=_shares(rng, topics))
-    return _two_views(topic_centres[topic_of], rng, spread=0.7, noise=0.45)
+    return _two_views(topic_centers[topic_of], rng, spread=0.7, noise=0.45)
 
 
 def _shares(rng: np.random.Generator, count: int) -> npt.NDArray[Any]:

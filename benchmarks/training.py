@@ -26,10 +26,10 @@ from batchcut.sampling import EmbeddingBank
 from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
 
 SELECTOR = "selection.selector."
-POOLED = {"method": "cut", "partial_pool": "true"}
+POOLED = {"method": "cut"}
 METHODS: dict[str, dict[str, str]] = {
     "Shuffle": {"method": "shuffle"},
-    "Spectral": {"method": "spectral", "pool": "40", "partial_pool": "true"},
+    "Spectral": {"method": "spectral", "pool": "40"},
     "Cut": {"method": "cut"},
     "Cut, 1 round": {"method": "cut", "rounds": "1"},
     "Cut, 4 rounds": {"method": "cut", "rounds": "4"},

@@ -1,18 +1,18 @@
 """A loop as in open_clip: two towers, a learned temperature, negatives from all processes, accumulated gradients.
 
-Run it by `python examples/clip_loop.py` or by `torchrun --nproc-per-node=2 examples/clip_loop.py`: the batches are the
-same, and so are the losses.
+Run it by `python examples/clip_loop.py` or by `torchrun --nproc-per-node=2 examples/clip_loop.py`: the losses are the
+same, but for rounding, which can tip a plan to other batches that are as hard.
 """
 
+import gc
 import os
 from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import batchcut as bc
 
@@ -29,7 +29,7 @@ class TwoTowers(nn.Module):
 
     def forward(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The embeddings of both sides, and the scale."""
-        return normalize(self.image(images), dim=1), normalize(self.text(texts), dim=1), self.log_scale.exp()
+        return self.image(images), self.text(texts), self.log_scale.exp()
 
 
 def data() -> TensorDataset:
@@ -49,24 +49,22 @@ def main() -> None:
     model = DistributedDataParallel(towers) if world > 1 else towers
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
-    bank = bc.EmbeddingBank(len(dataset), 16)
-    sampler = bc.PlannedBatchSampler(
-        bank,
+    loader = bc.PlannedLoader(
+        dataset,
         batch_size=64,  # of all processes together
-        sharding=bc.Sharding(rank=rank, world=world, mode="split"),
+        temperature=0.07,  # at which the model starts
+        sharding=bc.Sharding(rank=rank, world_size=world, mode="split"),
         multiple_of=ACCUMULATE,
     )
-    loader = DataLoader(bc.Indexed(dataset), batch_sampler=sampler)
     for epoch in range(3):
-        sampler.set_epoch(epoch)
         losses = []
-        for step, (index, (images, texts)) in enumerate(loader, 1):
+        for step, (images, texts) in enumerate(loader, 1):
             last = step % ACCUMULATE == 0
             with nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync():
                 u, v, scale = model(images, texts)
-                loss = bc.gathered_contrastive_loss(u, v, temperature=1 / scale)
+                loss = bc.losses.gathered_contrastive_loss(u, v, temperature=1 / scale)
                 (loss / ACCUMULATE).backward()
-            bank.record(index, u, v)
+            loader.record(u, v)
             losses.append(loss.detach())
             if last:
                 optimizer.step()
@@ -75,9 +73,11 @@ def main() -> None:
                     towers.log_scale.clamp_(max=torch.tensor(100.0).log())
         if rank == 0:
             print(f"epoch {epoch}: {len(loader)} batches, loss {torch.stack(losses).mean():.4f}")
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    if dist.is_initialized():
+        gc.collect()  # the model is gone, and all are done, before the group is
+        dist.barrier()
+        dist.destroy_process_group()

@@ -14,9 +14,9 @@ shuffled = bc.Shuffle()(u, v, batch_size=20, seed=0)  # 50 batches of 20 at rand
 planned = bc.Cut()(u, v, batch_size=20, seed=0)  # and 50 that are hard to tell apart
 print(f"loss of a batch: shuffled {shuffled.mean_loss:.3f}, planned {planned.mean_loss:.3f}")
 
-loss = bc.minibatch_loss(u, v, planned.batches, temperature=0.1)  # the same in torch, with gradient
-whole = bc.full_batch_loss(u, v, temperature=0.1)  # all 1,000 against each other, in O(n d) memory
+loss = bc.losses.minibatch_loss(u, v, planned.batches)  # the same in torch, with gradient
+whole = bc.losses.full_batch_loss(u, v)  # all 1,000 against each other, in O(n d) memory
 print(f"planned batches {loss:.3f}, the whole set {whole:.3f}")
 
-etf = bc.theory.simplex_etf(8, 16)  # where the loss of 8 pairs in 16 dimensions is lowest
-print(f"optimum {bc.contrastive_loss(etf, etf):.6f} = {bc.theory.optimal_loss(8, 16):.6f}")
+etf = bc.theory.simplex_etf(8, 16)  # where the paper's loss of 8 pairs in 16 dimensions is lowest
+print(f"optimum {bc.losses.paper.contrastive_loss(etf, etf):.6f} = {bc.theory.optimal_loss(8, 16):.6f}")

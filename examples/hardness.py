@@ -24,5 +24,5 @@ selectors: dict[str, bc.selection.Selector] = {
 }
 for name, selector in selectors.items():
     plan = selector(u, v, batch_size=40, seed=0)
-    loss = bc.minibatch_loss(u, v, plan.batches, temperature=0.1)
+    loss = bc.losses.minibatch_loss(u, v, plan.batches)
     print(f"{name:22} loss at temperature 0.1: {loss:.3f}, {plan.coverage:.0%} of the samples")

@@ -208,8 +208,8 @@ def _draw_solid(axes: Any, u: Tensor) -> None:
     points = (u @ torch.linalg.eigh(u.T @ u).eigenvectors).numpy()
     hull = ConvexHull(points)
     axes.add_collection3d(art.Poly3DCollection(points[hull.simplices], facecolor=LIGHT, edgecolor="none", alpha=0.2))
-    for face, neighbours in enumerate(hull.neighbors):
-        for other in neighbours:
+    for face, neighbors in enumerate(hull.neighbors):
+        for other in neighbors:
             if face < other and abs(hull.equations[face] - hull.equations[other]).max() > 1e-6:
                 edge = points[sorted({*hull.simplices[face]} & {*hull.simplices[other]})]
                 axes.plot(*edge.T, color=BLUE, linewidth=1)

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import affine_grid, grid_sample, normalize
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import batchcut as bc
 from batchcut.evaluation import retrieval
@@ -45,19 +45,16 @@ def train(images: Tensor, selector: bc.selection.Selector, *, epochs: int, seed:
     """An encoder after some epochs with the batches that a selector chooses."""
     torch.manual_seed(seed)
     model = encoder(images.shape[1])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    bank = bc.EmbeddingBank(len(images), dim=32)
-    sampler = bc.PlannedBatchSampler(bank, batch_size=16, selector=selector, seed=seed, average_views=True)
-    loader = DataLoader(bc.Indexed(TensorDataset(images)), batch_sampler=sampler)
-    for epoch in range(epochs):
-        sampler.set_epoch(epoch)
-        for index, (batch,) in loader:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    loader = bc.PlannedLoader(TensorDataset(images), batch_size=16, selector=selector, seed=seed, average_views=True)
+    for _ in range(epochs):
+        for (batch,) in loader:
             u, v = embed(model, batch)
-            loss = bc.nt_xent(u, v, temperature=0.1)
-            bank.record(index, u, v)
-            optimiser.zero_grad()
+            loss = bc.nt_xent(u, v)
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
+            loader.record(u, v)
     return model.eval()
 
 
@@ -79,7 +76,7 @@ def main() -> None:
     parts = (cast(bc.data.Images, part) for part in (data.train, data.test))
     images, held_out = (torch.from_numpy(part.pixels) for part in parts)
     print(f"{len(images):,} images to learn from, retrieval of the other view among {len(held_out):,} others")
-    for selector in (bc.Shuffle(), bc.Cut(temperature=0.1)):
+    for selector in (bc.Shuffle(), bc.Cut()):
         model = train(images, selector, epochs=options.epochs, seed=options.seed)
         print(f"{type(selector).__name__:8} top-1 {top1(model, held_out):.1%}")
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 from torch.utils.data import DataLoader, IterableDataset
 
 import batchcut as bc
@@ -30,8 +29,8 @@ class TwoViews(nn.Module):
         self.encoder = nn.Linear(16, 16)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit rows of x: (b, 16) and y: (b, 16)."""
-        return normalize(self.encoder(x), dim=1), normalize(self.encoder(y), dim=1)
+        """Embeddings of x: (b, 16) and y: (b, 16)."""
+        return self.encoder(x), self.encoder(y)
 
 
 torch.manual_seed(0)
@@ -41,22 +40,22 @@ loader = DataLoader(Stream(), batch_size=32)
 
 def loss_of(batch: list[Tensor]) -> Tensor:
     """The loss of a batch."""
-    return bc.contrastive_loss(*model(*batch), temperature=0.1)
+    return bc.contrastive_loss(*model(*batch))
 
 
 with torch.no_grad():
     came = torch.stack([loss_of(batch) for batch in loader])
-    planned = torch.stack([loss_of(batch) for batch in bc.StreamPlanner(loader, model, k=10)])
+    planned = torch.stack([loss_of(batch) for batch in bc.StreamPlanner(loader, model, pool=10)])
 print(f"{len(planned)} batches of a stream: mean loss {came.mean():.2f} as they come, {planned.mean():.2f} planned")
 
-optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-for batch in bc.StreamPlanner(loader, model, k=10):
-    optimiser.zero_grad()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in bc.StreamPlanner(loader, model, pool=10):
+    optimizer.zero_grad()
     loss_of(batch).backward()
-    optimiser.step()
+    optimizer.step()
 
-for step in bc.HardestOf(loader, loss_of, k=5, q=2):  # OSGD: of five batches the two hardest
-    optimiser.zero_grad()
+for step in bc.sampling.HardestOf(loader, loss_of, k=5, q=2):  # OSGD: of five batches the two hardest
+    optimizer.zero_grad()
     torch.stack([loss_of(batch) for batch in step]).mean().backward()
-    optimiser.step()
+    optimizer.step()
 print(f"after {len(planned)} steps on planned batches and six of OSGD: {loss_of(next(iter(loader))).item():.2f}")

@@ -8,8 +8,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import batchcut as bc
 from batchcut.evaluation import retrieval
@@ -25,8 +24,8 @@ class Towers(nn.Module):
         self.u, self.v = (nn.Sequential(nn.Linear(w, 256), nn.ReLU(), nn.Linear(256, 64)) for w in (width_u, width_v))
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit rows (b, 64) of features x: (b, width_u) and y: (b, width_v)."""
-        return normalize(self.u(x), dim=1), normalize(self.v(y), dim=1)
+        """Embeddings (b, 64) of features x: (b, width_u) and y: (b, width_v)."""
+        return self.u(x), self.v(y)
 
 
 def made_up() -> tuple[Tensor, Tensor]:
@@ -51,26 +50,25 @@ def read(path: str | None) -> tuple[TensorDataset, TensorDataset]:
 
 
 def train(
-    pairs: TensorDataset, selector: bc.selection.Selector, *, epochs: int, refresh: int, fill: bool, seed: int
+    pairs: TensorDataset, selector: bc.selection.Selector, *, epochs: int, replan_every: int, fill: bool, seed: int
 ) -> Towers:
     """Towers after some epochs with the batches that a selector chooses."""
     torch.manual_seed(seed)
     model = Towers(*(side.shape[1] for side in pairs.tensors))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    bank = bc.EmbeddingBank(len(pairs), dim=64)
-    sampler = bc.PlannedBatchSampler(bank, batch_size=32, selector=selector, refresh=refresh, seed=seed)
-    loader = DataLoader(bc.Indexed(pairs), batch_sampler=sampler)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loader = bc.PlannedLoader(
+        pairs, batch_size=32, selector=selector, temperature=TEMPERATURE, replan_every=replan_every, seed=seed
+    )
     for epoch in range(epochs):
-        sampler.set_epoch(epoch)
-        if fill and sampler.will_plan:  # the paper's way; what was recorded while training is nearly as good and free
-            bank.fill(model, DataLoader(bc.Indexed(pairs), 512))
-        for index, (x, y) in loader:
+        if fill and epoch:  # the paper's way; what was recorded while training is nearly as good and free
+            loader.fill(model, batch_size=512)
+        for x, y in loader:
             u, v = model(x, y)
-            loss = bc.contrastive_loss(u, v, temperature=TEMPERATURE)
-            bank.record(index, u, v)
-            optimiser.zero_grad()
+            loss = bc.contrastive_loss(u, v, temperature=loader.temperature)
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
+            loader.record(u, v)
     return model
 
 
@@ -79,14 +77,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", help="file with u and v, or train_u, train_v, test_u and test_v (default: made up)")
     parser.add_argument("--epochs", type=int, default=6, help="default: %(default)s")
-    parser.add_argument("--refresh", type=int, default=1, help="plan every so many epochs (default: %(default)s)")
+    parser.add_argument("--replan-every", type=int, default=1, help="plan every so many epochs (default: %(default)s)")
     parser.add_argument("--fill", action="store_true", help="plan from a fresh pass, not from what was recorded")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     options = parser.parse_args()
     pairs, held_out = read(options.pairs)
     print(f"{len(pairs):,} pairs to learn from, retrieval of the other side among {len(held_out):,} others")
-    for selector in (bc.Shuffle(), bc.Cut(temperature=TEMPERATURE)):
-        settings = {"epochs": options.epochs, "refresh": options.refresh, "fill": options.fill, "seed": options.seed}
+    for selector in (bc.Shuffle(), bc.Cut()):
+        settings = {
+            "epochs": options.epochs,
+            "replan_every": options.replan_every,
+            "fill": options.fill,
+            "seed": options.seed,
+        }
         model = train(pairs, selector, **settings)
         with torch.no_grad():
             score = retrieval(*model(*held_out.tensors))

@@ -3,7 +3,6 @@
 import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 from torch.utils.data import TensorDataset
 
 import batchcut as bc
@@ -19,7 +18,7 @@ class Model(pl.LightningModule):
 
     def training_step(self, batch: list[Tensor]) -> dict[str, Tensor]:
         """The loss, and the embeddings that it was computed from."""
-        u, v = (normalize(self.encoder(view), dim=1) for view in batch)
+        u, v = (self.encoder(view) for view in batch)
         loss = bc.contrastive_loss(u, v, temperature=0.1)
         self.log("loss", loss, on_step=False, on_epoch=True, prog_bar=True, sync_dist=True)
         return {"loss": loss, "u": u, "v": v}
@@ -34,11 +33,15 @@ if __name__ == "__main__":
     x = torch.randn(1000, 32)
     dataset = TensorDataset(x, x + 0.5 * torch.randn(1000, 32))
 
-    planning = PlanningCallback(dim=16, batch_size=32, selector=bc.Cut(temperature=0.1))
+    loader = bc.PlannedLoader(dataset, batch_size=32, temperature=0.1, num_workers=0)
     trainer = pl.Trainer(
-        max_epochs=4, accelerator="cpu", callbacks=[planning], logger=False, enable_checkpointing=False
+        max_epochs=4,
+        accelerator="cpu",
+        callbacks=[PlanningCallback(loader)],
+        logger=False,
+        enable_checkpointing=False,
     )
-    trainer.fit(Model(), planning.loader(dataset, num_workers=0))
+    trainer.fit(Model(), loader)
 
-    if planning.sampler is not None and planning.sampler.plan is not None:
-        print("mean loss of the batches as planned:", round(planning.sampler.plan.mean_loss, 3))
+    if loader.plan is not None:
+        print("mean loss of the batches as planned:", round(loader.plan.mean_loss, 3))

@@ -15,10 +15,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-import batchcut as bc
 from batchcut.integrations import PlannedTexts
 
-COLOURS, THINGS, PLACES = (
+COLORS, THINGS, PLACES = (
     ("red", "blue", "green"),
     ("cat", "dog", "bird", "fish"),
     ("house", "tree", "street", "boat", "sea"),
@@ -27,7 +26,7 @@ COLOURS, THINGS, PLACES = (
 
 def untrained_model() -> SentenceTransformer:
     """A model that needs no download; yours is `SentenceTransformer("...")`."""
-    words = ["?", "a", "by", "the", "there", "is", *COLOURS, *THINGS, *PLACES]
+    words = ["?", "a", "by", "the", "there", "is", *COLORS, *THINGS, *PLACES]
     tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
     tokenizer.pre_tokenizer = Whitespace()
     return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)], device="cpu")
@@ -35,15 +34,15 @@ def untrained_model() -> SentenceTransformer:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    scenes = [(colour, thing, place) for colour in COLOURS for thing in THINGS for place in PLACES]
+    scenes = [(color, thing, place) for color in COLORS for thing in THINGS for place in PLACES]
     dataset = Dataset.from_dict(
         {
-            "anchor": [f"a {colour} {thing} by the {place}" for colour, thing, place in scenes],
+            "anchor": [f"a {color} {thing} by the {place}" for color, thing, place in scenes],
             "positive": [f"by the {place} there is a {thing}" for _, thing, place in scenes],
         }
     )
     model = untrained_model()
-    planned = PlannedTexts(model, selector=bc.Cut(temperature=0.05))
+    planned = PlannedTexts(model, temperature=0.05)
     with tempfile.TemporaryDirectory() as folder:
         args = SentenceTransformerTrainingArguments(
             folder,

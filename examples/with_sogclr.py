@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import batchcut as bc
 
@@ -10,13 +10,16 @@ torch.manual_seed(0)
 x = torch.randn(256, 16)
 dataset = TensorDataset(x, x + 0.3 * torch.randn(256, 16))
 model = nn.Linear(16, 8)
-averages = bc.SogCLR(len(dataset), temperature=0.1, gamma=0.9)
-optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+loader = bc.PlannedLoader(dataset, batch_size=32, temperature=0.1, average_views=True)
+averages = bc.SogCLR(len(dataset), temperature=loader.temperature, gamma=0.9)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
 for epoch in range(3):
-    for index, (a, b) in DataLoader(bc.Indexed(dataset), 32, shuffle=True):
-        loss = averages(index, model(a), model(b))  # index: which samples these are
-        optimiser.zero_grad()
+    for a, b in loader:
+        u, v = model(a), model(b)
+        loss = averages(loader.index, u, v)  # index: which samples these are
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
+        loader.record(u, v)
     print(f"epoch {epoch}: the last loss is {loss.item():.3f}")

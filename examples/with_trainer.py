@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from transformers import CLIPConfig, CLIPModel, Trainer, TrainingArguments
 
-import batchcut as bc
 from batchcut.integrations import PlanningMixin
 
 
@@ -41,9 +40,8 @@ if __name__ == "__main__":
             args=args,
             train_dataset=dataset,
             data_collator=collate,
-            bank=bc.EmbeddingBank(len(dataset), 16),
-            plan={"selector": bc.Cut(temperature=0.1)},
+            temperature=0.1,
         )
         trainer.train()
-    if trainer.planned is not None and trainer.planned.plan is not None:
-        print("mean loss of the batches as planned:", round(trainer.planned.plan.mean_loss, 3))
+    if trainer.sampler is not None and trainer.sampler.plan is not None:
+        print("mean loss of the batches as planned:", round(trainer.sampler.plan.mean_loss, 3))

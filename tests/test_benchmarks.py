@@ -34,7 +34,7 @@ def test_the_loss_of_a_sample_is_the_mean_over_its_batches(sides: tuple[np.ndarr
     def loss(sample: int, batch: list[int]) -> float:
         scores = [u[sample] @ v[batch].T / 0.2, v[sample] @ u[batch].T / 0.2]
         own = u[sample] @ v[sample] / 0.2
-        return float(sum(np.log(np.exp(row).sum()) - own for row in scores))
+        return float(np.mean([np.log(np.exp(row).sum()) - own for row in scores]))
 
     expected = [(loss(0, [0, 1, 2]) + loss(0, [0, 3, 4])) / 2]
     expected += [loss(k, [0, 1, 2]) for k in (1, 2)] + [loss(k, [0, 3, 4]) for k in (3, 4)]

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from benchmarks import tables
 
 ROOT = Path(__file__).parent.parent
+MOST_LINES = 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("mkdocs") is None, reason="mkdocs is an extra: pip install 'batchcut[docs]'"
 )
@@ -22,7 +25,23 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
         command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     )
     assert done.returncode == 0, done.stderr
-    assert "PlannedBatchSampler" in (tmp_path / "api" / "sampling" / "index.html").read_text(encoding="utf-8")
+    assert "PlannedLoader" in (tmp_path / "api" / "sampling" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_path_of_an_epoch_names_what_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    path = text.split("## The path of one planned epoch")[1].split("## ")[0]
+    assert len(re.findall(r"^\d+\. ", path, re.MULTILINE)) <= len(path.strip().splitlines()) - 2 <= MOST_LINES
+    source = ROOT / "src" / "batchcut"
+    placed = re.findall(r"`(?:(\w+)\.)?(\w+)` \(`([\w/]+\.py)`\)", path)
+    assert placed
+    for owner, name, place in placed:
+        code = (source / place).read_text(encoding="utf-8")
+        assert re.search(rf"(def|class) {name}\b", code), f"{name} is not in {place}"
+        assert not owner or re.search(rf"class {owner}\b", code), f"{owner} is not in {place}"
+    everything = "".join(file.read_text(encoding="utf-8") for file in source.rglob("*.py"))
+    for name in re.findall(r"`(?:\w+\.)?(\w+)`", path):
+        assert re.search(rf"(def|class|import) {name}\b", everything), f"{name} is nowhere"
 
 
 def test_pages_hold_the_tables_of_the_results() -> None:

@@ -1,13 +1,16 @@
 """Ctrl-C that stays Ctrl-C."""
 
+import _thread
 import signal
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import batchcut as bc
-from batchcut._interrupts import interrupts_kept
-from batchcut.selection._balance import most_similar
+from batchcut._interrupts import interruptible, interrupts_kept
+from batchcut.selection.compute import most_similar
 
 
 def test_an_interrupt_that_became_another_error_is_one_again() -> None:
@@ -26,11 +29,12 @@ def test_selectors_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr("batchcut.selection._cut.cut", interrupted)
+    monkeypatch.setattr("batchcut.selection.cut.search", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bc.Cut()([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], batch_size=2)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt")
 def test_interrupts_of_compiled_functions_that_return_arrays() -> None:
     closeness = np.random.default_rng(0).standard_normal((256, 2000)).astype(np.float32)
@@ -49,3 +53,15 @@ def test_interrupts_of_compiled_functions_that_return_arrays() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.alone
+def test_library_calls_can_be_interrupted() -> None:
+    threading.Timer(0.2, _thread.interrupt_main).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(time.sleep, 5)
+    assert time.perf_counter() - start < 3
+    assert interruptible(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        interruptible(divmod, 1, 0)

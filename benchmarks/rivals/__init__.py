@@ -6,7 +6,7 @@ A rival is called as `rival(u, v, batch_size, temperature, seed)` with unit rows
 
 from collections.abc import Callable
 
-from benchmarks.rivals._chains import nearest_neighbour_chains
+from benchmarks.rivals._chains import nearest_neighbor_chains
 from benchmarks.rivals._common import Batches, Floats
 from benchmarks.rivals._cuthill import reverse_cuthill_mckee
 from benchmarks.rivals._kmeans import k_means_greedy_order
@@ -24,6 +24,6 @@ RIVALS: dict[str, Rival] = {
     "reverse Cuthill-McKee": reverse_cuthill_mckee,
     "random walk with restart": random_walks,
     "random walk, exact graph": random_walks_exact,
-    "nearest-neighbour chains": nearest_neighbour_chains,
+    "nearest-neighbour chains": nearest_neighbor_chains,
     "greedy swap search": greedy_swaps,
 }

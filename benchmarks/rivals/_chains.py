@@ -7,7 +7,7 @@ from numba import njit
 _WINDOW = 1920
 
 
-def nearest_neighbour_chains(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001
+def nearest_neighbor_chains(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001
     """In windows of 1,920 random samples, walk to the nearest sample not yet visited and cut the way into B."""
     x = features(u, v)
     order = np.random.default_rng(seed).permutation(len(x))

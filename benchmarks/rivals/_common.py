@@ -19,7 +19,7 @@ def features(u: Floats, v: Floats) -> Floats:
     return np.asarray(total / np.linalg.norm(total, axis=1, keepdims=True), np.float32)
 
 
-def neighbours(x: Floats, count: int) -> tuple[Floats, Batches]:
+def neighbors(x: Floats, count: int) -> tuple[Floats, Batches]:
     """Similarities and indices (N, count) of nearest neighbours: exact for small N, else IVF with 16 probes."""
     if len(x) <= _EXACT_UP_TO:
         index: Any = faiss.IndexFlatIP(x.shape[1])
@@ -36,9 +36,9 @@ def neighbours(x: Floats, count: int) -> tuple[Floats, Batches]:
     return similarity[keep].reshape(len(x), count), found[keep].reshape(len(x), count)
 
 
-def neighbour_graph(x: Floats, count: int, *, mutual: bool) -> csr_matrix:
+def neighbor_graph(x: Floats, count: int, *, mutual: bool) -> csr_matrix:
     """A symmetric graph (N, N) of nearest neighbours; `mutual` keeps only edges that both ends name."""
-    similarity, found = neighbours(x, count)
+    similarity, found = neighbors(x, count)
     rows = np.repeat(np.arange(len(x)), count)
     known = found.ravel() >= 0
     weights = np.maximum(similarity.ravel()[known], 1e-6)
@@ -46,13 +46,13 @@ def neighbour_graph(x: Floats, count: int, *, mutual: bool) -> csr_matrix:
     return graph.minimum(graph.T).tocsr() if mutual else graph.maximum(graph.T).tocsr()
 
 
-def greedy_order(centres: Floats) -> Batches:
+def greedy_order(centers: Floats) -> Batches:
     """A path through the centres, from each to the most similar one not yet visited."""
-    unit = centres / np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
+    unit = centers / np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), 1e-12)
     similarity = unit @ unit.T
-    path = np.empty(len(centres), np.int64)
+    path = np.empty(len(centers), np.int64)
     here = 0
-    for step in range(len(centres)):
+    for step in range(len(centers)):
         path[step] = here
         similarity[:, here] = -np.inf
         here = int(similarity[here].argmax())
@@ -61,11 +61,11 @@ def greedy_order(centres: Floats) -> Batches:
 
 def repair_sizes(labels: Batches, x: Floats, count: int, batch_size: int) -> Batches:
     """Moves samples from parts that are too large to the most similar parts with room; returns (count, B)."""
-    centres = np.zeros((count, x.shape[1]), np.float32)
-    np.add.at(centres, labels, x)
+    centers = np.zeros((count, x.shape[1]), np.float32)
+    np.add.at(centers, labels, x)
     sizes = np.bincount(labels, minlength=count)
-    centres /= np.maximum(sizes, 1)[:, None]
-    fit = np.einsum("ij,ij->i", x, centres[labels])
+    centers /= np.maximum(sizes, 1)[:, None]
+    fit = np.einsum("ij,ij->i", x, centers[labels])
     surplus = np.concatenate(
         [
             members[np.argsort(fit[members])[: len(members) - batch_size]]
@@ -77,7 +77,7 @@ def repair_sizes(labels: Batches, x: Floats, count: int, batch_size: int) -> Bat
     room = batch_size - np.minimum(sizes, batch_size)
     repaired = labels.copy()
     for sample in surplus:
-        best = np.where(room > 0, centres @ x[sample], -np.inf).argmax()
+        best = np.where(room > 0, centers @ x[sample], -np.inf).argmax()
         repaired[sample] = best
         room[best] -= 1
     return np.argsort(repaired, kind="stable").reshape(count, batch_size)

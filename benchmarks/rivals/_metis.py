@@ -2,15 +2,15 @@
 
 import numpy as np
 import pymetis
-from benchmarks.rivals._common import Batches, Floats, features, neighbour_graph, repair_sizes
+from benchmarks.rivals._common import Batches, Floats, features, neighbor_graph, repair_sizes
 
-_NEIGHBOURS = 32
+_NEIGHBORS = 32
 
 
 def metis(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001
     """METIS (Karypis and Kumar) into N / B parts with the tightest balance it offers, then exact sizes."""
     x = features(u, v)
-    graph = neighbour_graph(x, _NEIGHBOURS, mutual=True)
+    graph = neighbor_graph(x, _NEIGHBORS, mutual=True)
     options = pymetis.Options(seed=seed, ufactor=1)
     parts = len(x) // batch_size
     _, labels = pymetis.part_graph(

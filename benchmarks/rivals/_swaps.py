@@ -6,9 +6,9 @@ from benchmarks.rivals._common import Batches, Floats
 from numba import njit
 
 from batchcut.selection._inputs import Pairs
-from batchcut.selection._refine import pool_weights
-from batchcut.selection._score import Weighting
-from batchcut.selection._swap import sum_by_batch
+from batchcut.selection._weights import Weighting
+from batchcut.selection.cut._refine import pool_weights
+from batchcut.selection.cut._refine_kernels import sum_by_batch
 
 _WINDOW = 20_480
 _SWEEPS = 200  # far more than it takes until nothing gains

@@ -1,10 +1,10 @@
 """Random walks with restart on a proximity graph: batches that are explored, not partitioned."""
 
 import numpy as np
-from benchmarks.rivals._common import Batches, Floats, features, neighbours
+from benchmarks.rivals._common import Batches, Floats, features, neighbors
 from numba import njit
 
-_NEIGHBOURS = 100
+_NEIGHBORS = 100
 _CANDIDATES = 1000
 _ROWS_AT_ONCE = 256
 _RESTART = 0.05  # the authors' code begins with 0.2 and comes down to this after a few epochs; batches get harder
@@ -20,21 +20,21 @@ def random_walks(u: Floats, v: Floats, batch_size: int, temperature: float, seed
     """
     x = features(u, v)
     rng = np.random.default_rng(seed)
-    found = np.empty((len(x), _NEIGHBOURS), np.int64)
+    found = np.empty((len(x), _NEIGHBORS), np.int64)
     count = min(_CANDIDATES, len(x))
     for start in range(0, len(x), _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, len(x)))
         candidates = rng.integers(0, len(x), (rows.stop - start, count))
         similarity = np.einsum("id,ijd->ij", x[rows], x[candidates], optimize=True)
         similarity[candidates == np.arange(start, rows.stop)[:, None]] = -np.inf
-        nearest = np.argpartition(-similarity, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+        nearest = np.argpartition(-similarity, _NEIGHBORS, axis=1)[:, :_NEIGHBORS]
         found[rows] = np.take_along_axis(candidates, nearest, axis=1)
     return _batches(found, batch_size, rng)
 
 
 def random_walks_exact(u: Floats, v: Floats, batch_size: int, temperature: float, seed: int) -> Batches:  # noqa: ARG001
     """The same walks on the graph of the nearest 100 of all samples: harder batches."""
-    found = neighbours(features(u, v), _NEIGHBOURS)[1]
+    found = neighbors(features(u, v), _NEIGHBORS)[1]
     return _batches(found, batch_size, np.random.default_rng(seed))
 
 

@@ -3,7 +3,8 @@
 import builtins
 import difflib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 
 
@@ -65,3 +66,14 @@ def unknown_name(argument: str, value: str, names: Collection[str], *, listed: s
     close = difflib.get_close_matches(value, names, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return ValueError(f"{argument} must be a name that is known; got {value!r}\n{hint}{listed} names all {len(names)}.")
+
+
+@contextmanager
+def needs(library: str, purpose: str) -> Iterator[None]:
+    """Turns a failed import inside the block into an error that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f'{purpose} need {library}, and {error.name} is not installed: pip install "batchcut[train]" brings it'
+        ) from error

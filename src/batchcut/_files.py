@@ -88,3 +88,26 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def existing_file(path: Path) -> Path:
+    """Returns `path`, if there is such a file."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+    return path
+
+
+@contextlib.contextmanager
+def reading(path: Path, rule: str, *, found: str = "one that fails: ") -> Iterator[None]:
+    """The one place where what a reader raises at a file becomes our error, which names the file and the rule.
+
+    Libraries raise all kinds of things at damaged or hostile input, so all of it is a `ValueError` here, but for a file
+    that is not there and a library that is not installed. Only reading belongs in the block: what goes wrong in writing
+    is not the file's fault.
+    """
+    try:
+        yield
+    except (FileNotFoundError, ImportError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} must {rule}; got {found}{str(error) or type(error).__name__}") from error

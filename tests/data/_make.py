@@ -7,9 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow
+import pyarrow.parquet
+import safetensors.numpy
 from PIL import Image
 
+from batchcut.data import Pairs, load
+
 Bytes = npt.NDArray[np.uint8]
+Arrays = dict[str, npt.NDArray[np.float32]]
+NAMES = ("train_u", "train_v", "test_u", "test_v")
 
 
 def random_pixels(count: int, channels: int, side: int, *, seed: int = 0) -> Bytes:
@@ -40,3 +47,56 @@ def write_picture(path: Path, pixels: Bytes) -> None:
     """One image (C, H, W); the name decides the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).save(path)
+
+
+def arrays(kind: type = np.float32) -> Arrays:
+    rng = np.random.default_rng(0)
+    shapes = ((30, 5), (30, 3), (8, 5), (8, 3))
+    return {name: rng.standard_normal(shape).astype(kind) for name, shape in zip(NAMES, shapes, strict=True)}
+
+
+def write_npz(folder: Path, content: Arrays) -> str:
+    np.savez(folder / "pairs.npz", **content)  # type: ignore[arg-type]
+    return str(folder / "pairs.npz")
+
+
+def write_compressed(folder: Path, content: Arrays) -> str:
+    np.savez_compressed(folder / "pairs.npz", **content)  # type: ignore[arg-type]
+    return str(folder / "pairs.npz")
+
+
+def write_npy(folder: Path, content: Arrays) -> str:
+    for name, values in content.items():
+        np.save(folder / f"{name}.npy", values)
+    if set(content) == {"u", "v"}:
+        return f"{folder / 'u.npy'}, {folder / 'v.npy'}"
+    return str(folder)
+
+
+def write_folder(folder: Path, content: Arrays) -> str:
+    write_npy(folder, content)
+    return str(folder)
+
+
+def write_safetensors(folder: Path, content: Arrays) -> str:
+    safetensors.numpy.save_file(content, folder / "pairs.safetensors", metadata={"made": "here"})
+    return str(folder / "pairs.safetensors")
+
+
+def write_parquet(folder: Path, content: Arrays) -> str:
+    if "u" in content:
+        columns = {side: list(content[side]) for side in ("u", "v")}
+        table = pyarrow.table(columns)
+    else:
+        sides = {side: [*content[f"train_{side}"], *content[f"test_{side}"]] for side in ("u", "v")}
+        split = ["train"] * len(content["train_u"]) + ["test"] * len(content["test_u"])
+        table = pyarrow.table(sides | {"split": split})
+    pyarrow.parquet.write_table(table, folder / "pairs.parquet", row_group_size=7)
+    return str(folder / "pairs.parquet")
+
+
+def parts(address: str, seed: int = 0) -> tuple[Pairs, Pairs]:
+    split = load(f"pairs:{address}", seed=seed)
+    assert isinstance(split.train, Pairs)
+    assert isinstance(split.test, Pairs)
+    return split.train, split.test

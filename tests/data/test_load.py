@@ -1,11 +1,12 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.data._make import arrays, random_pixels, write_parquet, write_picture
 
-from batchcut.data import Images, Pairs, Split, load
-from batchcut.data._load import default_root
-from batchcut.data._split import split_rows
+from batchcut.data import Images, load
 
 
 def test_digits_need_nothing() -> None:
@@ -26,18 +27,6 @@ def test_the_seed_splits() -> None:
     assert isinstance(other, Images)
     np.testing.assert_array_equal(first.pixels, again.pixels)
     assert not np.array_equal(first.pixels, other.pixels)
-
-
-@pytest.mark.parametrize(("count", "held_out"), [(10, 2), (57, 11), (50_000, 10_000), (60_000, 10_000)])
-def test_split_rows(count: int, held_out: int) -> None:
-    train, test = split_rows(count, seed=3)
-    assert len(test) == held_out
-    assert sorted([*train, *test]) == list(range(count))
-
-
-def test_too_few_to_split() -> None:
-    with pytest.raises(ValueError, match="a set without a test part must hold at least 10 samples to be split; got 9"):
-        split_rows(9, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -63,38 +52,42 @@ def test_bad_arguments() -> None:
         load("digits", image_size=8)
 
 
-def test_where_data_sets_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("BATCHCUT_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_root() == tmp_path / "batchcut"
-    monkeypatch.setenv("BATCHCUT_DATA", "~/sets")
-    assert default_root() == Path.home() / "sets"
+ABSENT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {library!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name={library!r})
+
+sys.meta_path.insert(0, Absent())
+from batchcut.data import load
+try:
+    load({name!r})
+except ImportError as error:
+    print(error)
+"""
 
 
-IMAGES = Images("x", np.zeros((4, 1, 2, 2), np.uint8), None)
-PAIRS = Pairs("x", np.zeros((4, 2)), np.zeros((4, 3)))
+def printed_by(script: str) -> str:
+    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: Images("x", np.zeros((4, 2, 2), np.uint8), None), r"pixels must have shape \(N, C, H, W\)"),
-        (lambda: Images("x", np.zeros((4, 2, 2, 2), np.uint8), None), r"with C = 1 or 3; got \(4, 2, 2, 2\)"),
-        (lambda: Images("x", np.zeros((4, 1, 2, 2)), None), "pixels must hold uint8; got float64"),  # type: ignore[arg-type]
-        (lambda: Images("x", IMAGES.pixels, np.zeros(3, np.int64)), "labels must hold one class for each of the 4"),
-        (lambda: Images("x", IMAGES.pixels, np.zeros(4)), "labels must hold int64; got float64"),  # type: ignore[arg-type]
-        (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((3, 2))), "v must have as many rows as u, 4; got 3"),
-        (lambda: Pairs("x", np.zeros(4), np.zeros((4, 2))), r"u must have two dimensions .*; got shape \(4,\)"),
-        (lambda: Pairs("x", np.zeros((4, 2)), np.zeros((4, 2), int)), "v must hold floating-point"),
-        (lambda: Split(IMAGES, PAIRS), "test must be Images, as train is; got Pairs"),
-        (
-            lambda: Split(IMAGES, Images("x", np.zeros((4, 3, 2, 2), np.uint8), None)),
-            "test must hold images of the size",
-        ),
-        (lambda: Split(PAIRS, Pairs("x", np.zeros((4, 2)), np.zeros((4, 2)))), r"as wide as train's, \(2, 3\)"),
-        (lambda: Split(Images("x", IMAGES.pixels[:1], None), IMAGES), "train must hold at least 2 samples; got 1"),
-    ],
-)
-def test_records_cannot_be_invalid(make: "object", text: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=text):
-        make()  # type: ignore[operator]
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["PIL", "pyarrow"])
+def test_a_missing_library_is_named_with_what_to_install(library: str, tmp_path: Path) -> None:
+    if library == "PIL":
+        for row in range(2):
+            write_picture(tmp_path / f"{row}.png", random_pixels(1, 3, 4)[0])
+        name, start = f"folder:{tmp_path}", "images in files need pillow"
+    else:
+        name, start = f"pairs:{write_parquet(tmp_path, arrays())}", "pairs in .parquet files need pyarrow"
+    text = f'{start}, and {library} is not installed: pip install "batchcut[train]" brings it'
+    assert printed_by(ABSENT.format(library=library, name=name)) == text
+
+
+@pytest.mark.slow
+def test_importing_loads_nothing_heavy() -> None:
+    loaded = set(printed_by("import sys; from batchcut import data; data.load; print('\\n'.join(sys.modules))").split())
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "PIL", "pyarrow", "safetensors", "sklearn", "scipy", "rich"}

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.report._chromium import PROGRAM, chromium
+from tests.conftest import OpenPage
 
 from batchcut.cli import main
 from batchcut.demo import METHODS, Outcome, _workers, demo_config, run_demo
@@ -44,6 +44,7 @@ def outcome(folder: Path) -> Outcome:
     return run_demo(folder, seeds=1, quick=True, workers=1)
 
 
+@pytest.mark.slow
 def test_all_methods_are_compared_at_equal_steps(outcome: Outcome) -> None:
     assert [row.method for row in outcome.rows] == list(METHODS)
     assert {row.steps for row in outcome.rows} == {36}
@@ -78,6 +79,7 @@ def test_settings_differ_in_the_selector_alone() -> None:
     assert len({after.partition("\n[")[2] for _, _, after in texts}) == 1
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_the_path_last(
     outcome: Outcome, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +97,7 @@ def test_the_command_prints_a_table_and_the_path_last(
     assert printed("--quiet") == ""
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_runs_is_refused(outcome: Outcome, folder: Path) -> None:
     with pytest.raises(
         ValueError, match=r"shuffle-0 holds a run with other settings \(epochs = 3 there, epochs = 14 here\); remove it"
@@ -135,13 +138,9 @@ def test_a_worker_that_is_gone_is_no_wrong_use(code: int, text: str) -> None:
         _workers._follow(jobs, processes, news, print)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here (Debian: apt install chromium)")
-def test_its_report_opens_in_a_browser(outcome: Outcome) -> None:
-    with chromium() as page:
-        page.open(outcome.report)
-        assert page.run("document.querySelectorAll('#plan option').length") == 6
-        assert page.run("document.querySelectorAll('#members button').length") == 16
-        assert page.run("document.querySelectorAll('section').length") == 7
-        assert page.errors == []
-        assert page.requests == [outcome.report.resolve().as_uri()]
+def test_its_report_opens_in_a_browser(outcome: Outcome, open_page: OpenPage) -> None:
+    page = open_page(outcome.report)
+    assert page.locator("#plan option").count() == 6
+    assert page.locator("#members button").count() == 16
+    assert page.locator("section").count() == 7
     assert outcome.report.stat().st_size < 5_000_000

@@ -11,9 +11,9 @@ Ints = npt.NDArray[np.int64]
 
 def clouds(count: int, seed: int, *, noise: float = 0.6) -> tuple[Doubles, Ints]:
     rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).standard_normal((4, 5))
+    centers = np.random.default_rng(99).standard_normal((4, 5))
     labels = rng.integers(0, 4, count)
-    return centres[labels] + noise * rng.standard_normal((count, 5)), 3 * labels
+    return centers[labels] + noise * rng.standard_normal((count, 5)), 3 * labels
 
 
 def slow_knn(train: Doubles, labels: Ints, test: Doubles, truth: Ints, k: int, temperature: float) -> float:
@@ -28,11 +28,11 @@ def slow_knn(train: Doubles, labels: Ints, test: Doubles, truth: Ints, k: int, t
     return right / len(test)
 
 
-@pytest.mark.parametrize(("neighbours", "temperature"), [(1, 0.07), (5, 0.07), (20, 1.0), (1000, 0.07)])
-def test_neighbours_against_the_slow_way(neighbours: int, temperature: float) -> None:
+@pytest.mark.parametrize(("neighbors", "temperature"), [(1, 0.07), (5, 0.07), (20, 1.0), (1000, 0.07)])
+def test_neighbours_against_the_slow_way(neighbors: int, temperature: float) -> None:
     train, test = clouds(80, 0, noise=1.0), clouds(50, 1, noise=1.0)
-    found = knn_accuracy(*train, *test, neighbours=neighbours, temperature=temperature)
-    assert found == slow_knn(*train, *test, neighbours, temperature)
+    found = knn_accuracy(*train, *test, neighbors=neighbors, temperature=temperature)
+    assert found == slow_knn(*train, *test, neighbors, temperature)
     assert found < 1
 
 

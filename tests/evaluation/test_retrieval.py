@@ -92,7 +92,7 @@ def test_half_precision_tensors() -> None:
         (np.ones(3), np.ones((3, 2)), 8, ValueError, r"u must have two dimensions .*; got shape \(3,\)"),
         (np.ones((3, 2)), np.ones((3, 1)), 8, ValueError, r"v must have the shape of u, \(3, 2\); got \(3, 1\)"),
         (np.ones((3, 2)), np.ones((3, 2), int), 8, TypeError, "v must hold floating-point numbers; got int64"),
-        (np.ones((3, 2)), np.full((3, 2), np.nan), 8, ValueError, "v must hold finite numbers; got others in row 0"),
+        (np.ones((3, 2)), np.full((3, 2), np.nan), 8, ValueError, "v must hold finite numbers; got nan in row 0"),
         (np.ones((3, 2)), np.diag([1.0, 0, 1])[:, :2], 8, ValueError, "v must have no zero rows; got zeros in row 1"),
         (np.ones((3, 2)), np.ones((3, 2)), 0, ValueError, "tile must be at least 1; got 0"),
         (np.ones((0, 2)), np.ones((0, 2)), 8, ValueError, "none of them empty"),

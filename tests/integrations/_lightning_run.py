@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Checkpoint
-from tests.integrations._runs import DIM, B, Encoder, Pairs, leave
+from tests.integrations._runs import DIM, B, Encoder, Pairs, end_together, leave
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -59,13 +59,15 @@ def fit(
     folder: Path | None = None,
     resume: Path | None = None,
     workers: int = 0,
+    mode: Any = "whole",
     options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> tuple[Seen, PlanningCallback]:
     """Three epochs of a fresh model; what its steps saw."""
-    model, planning = Model(), PlanningCallback(dim=DIM, batch_size=B, **settings)
+    loader = bc.PlannedLoader(Pairs(), batch_size=B, num_workers=workers, **settings)
+    model, planning = Model(), PlanningCallback(loader, mode=mode)
     run = trainer(planning, folder=folder, **{"max_epochs": 3, **(options or {})})
-    run.fit(model, planning.loader(Pairs(), num_workers=workers), ckpt_path=None if resume is None else str(resume))
+    run.fit(model, loader, ckpt_path=None if resume is None else str(resume))
     return model.seen, planning
 
 
@@ -84,10 +86,9 @@ def main(folder: Path) -> None:
     torch.set_num_threads(1)
     two = {"strategy": "ddp", "devices": 2}
     outcome: dict[str, Any] = {}
-    kinds: dict[str, dict[str, Any]] = {"whole": {}, "short": {"leftover": "short"}, "split": {"mode": "split"}}
+    kinds: dict[str, dict[str, Any]] = {"whole": {}, "short": {"drop_last": False}, "split": {"mode": "split"}}
     for name, settings in kinds.items():
         seen, planning = fit(folder=folder / name, options=two, **settings)
-        assert planning.sampler is not None
         plan = planning.sampler.plan
         outcome[name] = {"seen": seen, "plan": None if plan is None else [row.tolist() for row in plan]}
     outcome["resumed"] = fit(resume=folder / "whole" / "4.ckpt", options=two)[0]
@@ -98,3 +99,4 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    end_together()

@@ -1,5 +1,6 @@
 """What the runs of all frameworks share: pairs that say which sample they are, and two processes."""
 
+import gc
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.data import Dataset
@@ -18,6 +20,7 @@ import batchcut as bc
 
 ROOT = Path(__file__).parent.parent.parent
 N, B, DIM = 50, 8, 4
+ATTEMPTS, ABORTED = 3, "terminate called without an active exception"
 
 Batch = list[int]
 
@@ -64,7 +67,7 @@ def flat(batches: Iterable[Sequence[int]]) -> list[int]:
 
 def replanned(state: dict[str, Any], **settings: Any) -> set[frozenset[int]]:
     """The batches that a fresh plan from a saved bank would have, in the epoch of a saved sampler."""
-    bank = bc.EmbeddingBank(*state["bank"]["u"].shape)
+    bank = bc.EmbeddingBank(len(state["bank"]["u"]))
     bank.load_state_dict(state["bank"])
     sampler = bc.PlannedBatchSampler(bank, batch_size=state["sampler"]["batch_size"], **settings)
     sampler.set_epoch(state["sampler"]["epoch"])
@@ -78,15 +81,34 @@ def planned_in(state: dict[str, Any]) -> set[frozenset[int]]:
     return as_sets(row[row >= 0].tolist() for row in rows)
 
 
-def in_two_processes(module: str, folder: Path, *, timeout: float = 150) -> list[Any]:
-    """What `python -m module folder` left in rank0.json and rank1.json, run by torchrun in two processes."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+def completed(command: list[str], *, timeout: float = 150) -> subprocess.CompletedProcess[str]:
+    """Runs a command of several processes to its end; again, if torch has aborted one of them at its exit.
+
+    What is left of a process group when the interpreter ends, such as a model in a reference cycle, makes torch end the
+    process by `std::terminate` now and then, after all the work is done.
+    """
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(
-        [*command, module, str(folder)], cwd=ROOT, env=environment, timeout=timeout, capture_output=True, text=True
-    )
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(command, cwd=ROOT, env=environment, timeout=timeout, capture_output=True, text=True)
+        if done.returncode == 0 or ABORTED not in done.stderr:
+            break
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
+    return done
+
+
+def in_two_processes(module: str, folder: Path) -> list[Any]:
+    """What `python -m module folder` left in rank0.json and rank1.json, run by torchrun in two processes."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    completed([*launcher, module, str(folder)])
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def end_together() -> None:
+    """Ends the process group when nothing is left that belongs to it, and all are done."""
+    gc.collect()
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 def leave(folder: Path, outcome: Any) -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.integrations._runs import B, N, leave
+from tests.integrations._runs import B, N, end_together, leave
 from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import CLIPConfig, CLIPModel, Trainer, TrainingArguments
 
-import batchcut as bc
 from batchcut.integrations import PlanningMixin
 
 WIDTH = 8
@@ -86,7 +85,7 @@ def trainer(folder: Path, *, options: dict[str, Any] | None = None, **settings: 
         args=arguments(folder, **(options or {})),
         train_dataset=Captions(),
         data_collator=collate,
-        **{"bank": bc.EmbeddingBank(N, WIDTH), **settings},
+        **settings,
     )
 
 
@@ -98,14 +97,15 @@ def main(folder: Path) -> None:
     for name, options, settings in [("whole", {}, {}), ("split", split, {"mode": "split"})]:
         run = trainer(folder / name, options=options, **settings)
         run.train()
-        assert run.planned is not None
-        assert run.planned.plan is not None
+        assert run.sampler is not None
+        assert run.sampler.plan is not None
         again = trainer(folder / f"{name} again", options=options, **settings)
         again.train(resume_from_checkpoint=str(folder / name / "checkpoint-4"))
-        plan = [row.tolist() for row in run.planned.plan]
+        plan = [row.tolist() for row in run.sampler.plan]
         outcome[name] = {"seen": run.seen, "plan": plan, "resumed": again.seen}
     leave(folder, outcome)
 
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    end_together()

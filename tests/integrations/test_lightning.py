@@ -7,7 +7,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from tests.integrations._lightning_run import Model, Seen, fit, trainer
-from tests.integrations._runs import DIM, B, N, Pairs, as_sets, flat, in_two_processes, planned_in, replanned, rows_of
+from tests.integrations._runs import B, N, Pairs, as_sets, flat, in_two_processes, planned_in, replanned, rows_of
 
 import batchcut as bc
 from batchcut.integrations import PlanningCallback
@@ -22,7 +22,7 @@ pytestmark = [
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen]:
     """A run of three epochs, with a checkpoint after each step."""
     folder = tmp_path_factory.mktemp("lightning")
-    return folder, fit(folder=folder, leftover="short")[0]
+    return folder, fit(folder=folder, drop_last=False)[0]
 
 
 def of_epoch(seen: Seen, epoch: int) -> list[list[int]]:
@@ -30,9 +30,8 @@ def of_epoch(seen: Seen, epoch: int) -> list[list[int]]:
 
 
 def test_every_sample_once_an_epoch_in_batches_of_the_plan() -> None:
-    seen, planning = fit(leftover="short", seed=3)
+    seen, planning = fit(drop_last=False, seed=3)
     assert [flat(of_epoch(seen, epoch)) for epoch in range(3)] == [list(range(N))] * 3
-    assert planning.sampler is not None
     assert as_sets(of_epoch(seen, 2)) == rows_of(planning.sampler.plan)
     assert as_sets(of_epoch(seen, 1)) != as_sets(of_epoch(seen, 2))
     assert [position for _, position, _ in seen] == list(range(7)) * 3
@@ -41,27 +40,26 @@ def test_every_sample_once_an_epoch_in_batches_of_the_plan() -> None:
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_bank_holds_the_embeddings_of_each_sample(workers: int) -> None:
     model, data = Model(lr=0.0), Pairs()
-    planning = PlanningCallback(dim=DIM, batch_size=B, leftover="short")
-    trainer(planning, max_epochs=2).fit(model, planning.loader(data, num_workers=workers))
-    assert planning.bank is not None
+    loader = bc.PlannedLoader(data, batch_size=B, drop_last=False, num_workers=workers)
+    trainer(PlanningCallback(loader), max_epochs=2).fit(model, loader)
     with torch.no_grad():
-        torch.testing.assert_close(planning.bank.u, model.encoder(data.x))
-        torch.testing.assert_close(planning.bank.v, model.encoder(data.y))
+        torch.testing.assert_close(loader.bank.u, model.encoder(data.x))
+        torch.testing.assert_close(loader.bank.v, model.encoder(data.y))
 
 
 @pytest.mark.parametrize("step", [3, 7, 10, 14, 20], ids=["shuffled", "end", "planned", "second end", "last but one"])
 def test_resume_gives_the_same_remaining_batches(whole: tuple[Path, Seen], step: int) -> None:
     folder, seen = whole
-    assert fit(resume=folder / f"{step}.ckpt", leftover="short")[0] == seen[step:]
+    assert fit(resume=folder / f"{step}.ckpt", drop_last=False)[0] == seen[step:]
 
 
 def test_the_bank_has_changed_since_the_plan_that_is_resumed(whole: tuple[Path, Seen]) -> None:
     folder, seen = whole
-    callbacks = torch.load(folder / "10.ckpt", weights_only=True)["callbacks"]
-    state = callbacks["PlanningCallback"]
+    loops = torch.load(folder / "10.ckpt", weights_only=True)["loops"]
+    (state,) = loops["fit_loop"]["state_dict"]["combined_loader"]
     assert (state["sampler"]["epoch"], state["sampler"]["position"]) == (1, 3)
     assert planned_in(state) == as_sets(of_epoch(seen, 1))
-    assert planned_in(state) != replanned(state, leftover="short")
+    assert planned_in(state) != replanned(state, drop_last=False)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +88,32 @@ def test_resume_from_a_checkpoint_at_the_end_of_an_epoch(tmp_path: Path) -> None
         def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
             trainer.save_checkpoint(tmp_path / f"epoch{trainer.current_epoch}.ckpt")
 
-    model, planning = Model(), PlanningCallback(dim=DIM, batch_size=B, refresh=2)
-    trainer(planning, SaveAtTheEnd(), max_epochs=4).fit(model, planning.loader(Pairs()))
-    again, resumed = Model(), PlanningCallback(dim=DIM, batch_size=B, refresh=2)
-    path = str(tmp_path / "epoch1.ckpt")
-    trainer(resumed, max_epochs=4).fit(again, resumed.loader(Pairs()), ckpt_path=path)
+    first, second = (bc.PlannedLoader(Pairs(), batch_size=B, replan_every=2) for _ in range(2))
+    model, again, path = Model(), Model(), str(tmp_path / "epoch1.ckpt")
+    trainer(PlanningCallback(first), SaveAtTheEnd(), max_epochs=4).fit(model, first)
+    trainer(PlanningCallback(second), max_epochs=4).fit(again, second, ckpt_path=path)
     assert again.seen == model.seen[12:]
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")
+def test_a_checkpoint_that_is_validated_leaves_the_loader_alone(tmp_path: Path) -> None:
+    class Validated(Model):
+        def validation_step(self, batch: Any, batch_idx: int) -> None:
+            self.encoder(batch[0])
+
+    loader = bc.PlannedLoader(Pairs(), batch_size=B)
+    run = trainer(PlanningCallback(loader), folder=tmp_path, max_epochs=3)
+    run.fit(Model(), loader)
+    clock, epoch = loader.bank.clock, loader.epoch
+    data = torch.utils.data.DataLoader(Pairs(), batch_size=B, num_workers=0)
+    run.validate(Validated(), data, ckpt_path=str(tmp_path / "6.ckpt"), verbose=False)
+    assert (loader.bank.clock, loader.epoch) == (clock, epoch)
 
 
 def test_a_data_module_may_give_the_loader(tmp_path: Path) -> None:
     class Data(pl.LightningDataModule):
         def train_dataloader(self) -> Any:
-            return planning.loader(Pairs())
+            return planning.loader
 
     def run(**options: Any) -> Seen:
         model = Model()
@@ -110,13 +122,12 @@ def test_a_data_module_may_give_the_loader(tmp_path: Path) -> None:
         )
         return model.seen
 
-    planning = PlanningCallback(dim=DIM, batch_size=B)
+    planning = PlanningCallback(bc.PlannedLoader(Pairs(), batch_size=B))
     seen = run()
     assert len(seen) == 12
-    assert planning.sampler is not None
     assert as_sets(of_epoch(seen, 1)) == rows_of(planning.sampler.plan)
     (tmp_path / "a").rename(tmp_path / "b")
-    planning = PlanningCallback(dim=DIM, batch_size=B)
+    planning = PlanningCallback(bc.PlannedLoader(Pairs(), batch_size=B))
     assert run(ckpt_path=str(tmp_path / "b" / "9.ckpt")) == seen[9:]
 
 
@@ -133,40 +144,26 @@ class _Returns(Model):
     "value", [lambda out: out["loss"], lambda out: {"loss": out["loss"], "u": out["u"]}], ids=["loss alone", "no v"]
 )
 def test_a_step_must_return_the_embeddings(value: Any) -> None:
-    planning = PlanningCallback(dim=DIM, batch_size=B)
+    planning = PlanningCallback(bc.PlannedLoader(Pairs(), batch_size=B))
     text = "the return value of training_step must be a dictionary with 'loss' and the embeddings of the batch"
     with pytest.raises(ValueError, match=f"{text}, 'u' and 'v'; got a dictionary with .'loss'"):
-        trainer(planning, max_epochs=1).fit(_Returns(value), planning.loader(Pairs()))
+        trainer(planning, max_epochs=1).fit(_Returns(value), planning.loader)
 
 
 def test_another_loader_is_refused() -> None:
-    planning = PlanningCallback(dim=DIM, batch_size=B)
-    with pytest.raises(RuntimeError, match=r"trains on another loader: give it planning.loader\(dataset\)"):
+    planning = PlanningCallback(bc.PlannedLoader(Pairs(), batch_size=B))
+    with pytest.raises(
+        ValueError, match=r"train_dataloaders must be the loader of the PlanningCallback; got .*DataLoader"
+    ):
         trainer(planning, max_epochs=1).fit(Model(), torch.utils.data.DataLoader(Pairs(), batch_size=B, num_workers=0))
 
 
-def test_a_loader_without_a_trainer_is_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"used by a trainer alone: Trainer\(callbacks=\[planning\]\)"):
-        len(PlanningCallback(dim=DIM, batch_size=B).loader(Pairs()))
-
-
-@pytest.mark.parametrize("name", ["batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"])
-def test_options_that_are_the_plans_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be left to the PlanningCallback; got 1"):
-        PlanningCallback(dim=DIM, batch_size=B).loader(Pairs(), **{name: 1})
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({"dim": 0}, "dim must be at least 1; got 0"),
-        ({"batch_size": 1}, "batch_size must be at least 2; got 1"),
-        ({"mode": "dealt"}, "mode must be 'whole' or 'split'; got 'dealt'"),
-    ],
-)
-def test_bad_settings(settings: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        PlanningCallback(**{"dim": DIM, "batch_size": B, **settings})
+def test_bad_settings() -> None:
+    loader = bc.PlannedLoader(Pairs(), batch_size=B)
+    with pytest.raises(ValueError, match="mode must be 'whole' or 'split'; got 'dealt'"):
+        PlanningCallback(loader, mode="dealt")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="loader must be a PlannedLoader; got Pairs"):
+        PlanningCallback(Pairs())  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -203,15 +200,13 @@ def test_in_two_processes_resume(ranks: list[Any]) -> None:
 def test_in_two_processes_a_sampler_that_was_told_nothing_is_refused(ranks: list[Any]) -> None:
     for place, rank in enumerate(ranks):
         assert rank["default"] == (
-            "TypeError: a PlannedBatchSampler cannot be made anew around another sampler, as Lightning tries: set "
-            "use_distributed_sampler=False and give the sampler sharding=Sharding(rank=..., world=...), "
-            "or train with batchcut.integrations.PlanningCallback and its loader"
+            "TypeError: bank must be an EmbeddingBank; a framework that makes batch samplers anew around a sampler of "
+            "its own must leave this one alone (in Lightning by use_distributed_sampler=False); got DistributedSampler"
         )
-        text = f"sharding must say which of the 2 processes this is, as Sharding(rank={place}, world=2) does; got None"
-        assert rank["left alone"] == f"ValueError: {text}"
+        text = f"say which of the 2 processes this is, as Sharding(rank={place}, world_size=2) does"
+        assert rank["left alone"] == f"ValueError: sharding must {text}; got None"
 
 
 def test_settings_reach_the_sampler() -> None:
-    _, planning = fit(selector=bc.Shuffle(), seed=5, warmup=0, options={"max_epochs": 1})
-    assert planning.sampler is not None
-    assert (planning.sampler.selector, planning.sampler.seed, planning.sampler.warmup) == (bc.Shuffle(), 5, 0)
+    _, planning = fit(selector=bc.Shuffle(), seed=5, shuffled_epochs=0, options={"max_epochs": 1})
+    assert (planning.sampler.selector, planning.sampler.seed, planning.sampler.shuffled_epochs) == (bc.Shuffle(), 5, 0)

@@ -51,6 +51,7 @@ def test_unknown_name() -> None:
         _ = integrations.nonsense
 
 
+@pytest.mark.slow
 def test_importing_loads_no_framework() -> None:
     script = "import json, sys\nimport batchcut.integrations as it\ndir(it)\nprint(json.dumps(list(sys.modules)))"
     loaded = {module.partition(".")[0] for module in json.loads(printed_by(script))}
@@ -58,6 +59,7 @@ def test_importing_loads_no_framework() -> None:
     assert not loaded & {*FRAMEWORK_OF.values(), "torch", "datasets", "torchdata", "numpy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "framework"), [(name, FRAMEWORK_OF[name]) for name in sorted(FRAMEWORK_OF)])
 def test_a_missing_framework_is_named_with_what_to_install(name: str, framework: str) -> None:
     text = f'{name} needs {framework}, and {framework} is not installed: pip install "batchcut[integrations]" brings it'

@@ -51,7 +51,7 @@ def test_the_plan_is_that_of_the_texts_encoded_before_the_epoch(tmp_path: Path) 
     u, v = (
         tiny_model(tmp_path / "fresh").encode(data[name], convert_to_tensor=True) for name in ("anchor", "positive")
     )
-    plan = bc.Cut(temperature=0.05)(u, v, batch_size=B, seed=42, leftover="short")
+    plan = bc.Cut(temperature=0.05)(u, v, batch_size=B, seed=42, drop_last=False)
     assert as_sets(seen) == rows_of(plan)
 
 
@@ -59,7 +59,7 @@ def test_a_plan_is_harder_than_chance(whole: tuple[Path, Run]) -> None:
     (sampler,) = whole[1].planned.samplers
     assert sampler.plan is not None
     shuffled = bc.Shuffle(temperature=sampler.plan.temperature)(
-        sampler.bank.u, sampler.bank.v, batch_size=B, leftover="short"
+        sampler.bank.u, sampler.bank.v, batch_size=B, drop_last=False
     )
     assert sampler.plan.mean_loss > 1.2 * shuffled.mean_loss
 
@@ -75,7 +75,7 @@ def test_checkpoints_hold_the_plan_and_not_the_model(whole: tuple[Path, Run]) ->
     state = json.loads((folder / "checkpoint-10" / "trainer_state.json").read_text())
     (kept,) = state["stateful_callbacks"]["batchcut"]
     assert (kept["epoch"], kept["position"], kept["made_in"]) == (1, 0, 1)
-    assert pickle.loads(pickle.dumps(run.planned)) == "PlannedTexts(warmup=0)"  # noqa: S301
+    assert pickle.loads(pickle.dumps(run.planned)) == "PlannedTexts(shuffled_epochs=0)"  # noqa: S301
     assert (folder / "checkpoint-10" / "training_args.bin").stat().st_size < 20_000
 
 
@@ -142,19 +142,25 @@ def test_encode_gives_the_embeddings_instead(tmp_path: Path) -> None:
 
     run = Run(tmp_path, options=ONE_EPOCH, encode=encode)
     run.train()
-    assert asked == [("anchor", 1), ("anchor", N), ("positive", N)]
+    assert asked == [("anchor", N), ("positive", N)]
     assert run.planned.samplers[0].bank.dim == 5
 
 
-def test_warmup_and_refresh_save_encoding(tmp_path: Path) -> None:
+def test_shuffled_and_lasting_epochs_save_encoding(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def encode(_: str, rows: list[str]) -> torch.Tensor:
         asked.append(len(rows))
         return torch.ones(len(rows), 5).cumsum(0)
 
-    Run(tmp_path, options={"num_train_epochs": 5, "save_strategy": "no"}, encode=encode, warmup=1, refresh=2).train()
-    assert asked == [1, N, N, N, N]  # Two columns in epochs 1 and 3.
+    Run(
+        tmp_path,
+        options={"num_train_epochs": 5, "save_strategy": "no"},
+        encode=encode,
+        shuffled_epochs=1,
+        replan_every=2,
+    ).train()
+    assert asked == [N, N, N, N]  # Two columns in epochs 1 and 3.
 
 
 def test_encoding_leaves_the_mode_of_the_model(tmp_path: Path) -> None:
@@ -174,6 +180,13 @@ def test_a_callback_without_its_batch_sampler_is_refused(tmp_path: Path) -> None
     run = Run(tmp_path, options={**ONE_EPOCH, "batch_sampler": "batch_sampler"})
     with pytest.raises(ValueError, match="batch_sampler must be this PlannedTexts in the training arguments; got"):
         run.train()
+
+
+@pytest.mark.parametrize("name", ["groups", "seed", "drop_last", "average_views", "nonsense"])
+def test_settings_that_are_the_trainers_or_unknown_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    settings: dict[str, Any] = {name: 1}
+    with pytest.raises(ValueError, match=f"^{name} must not be given here, where selector, .* can be; got 1$"):
+        PlannedTexts(tiny_model(tmp_path), **settings)
 
 
 def test_a_data_set_without_texts_is_refused(tmp_path: Path) -> None:

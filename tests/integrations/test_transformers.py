@@ -25,7 +25,7 @@ import batchcut as bc
 from batchcut.integrations import PlanningMixin
 
 STEPS = 7
-SHORT = {"plan": {"leftover": "short"}}
+SHORT: dict[str, Any] = {"drop_last": False}
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def test_every_sample_once_an_epoch_in_batches_of_the_plan(whole: tuple[Path, Pl
     _, run = whole
     assert len(run.seen) == 3 * STEPS
     assert [flat(of_epoch(run.seen, epoch)) for epoch in range(3)] == [list(range(N))] * 3
-    assert run.planned is not None
-    assert as_sets(of_epoch(run.seen, 2)) == rows_of(run.planned.plan)
+    assert run.sampler is not None
+    assert as_sets(of_epoch(run.seen, 2)) == rows_of(run.sampler.plan)
     assert as_sets(of_epoch(run.seen, 1)) != as_sets(of_epoch(run.seen, 2))
 
 
@@ -58,6 +58,7 @@ def test_the_bank_holds_the_embeddings_of_each_sample(tmp_path: Path, workers: i
     data = Captions()
     with torch.no_grad():
         outputs = tiny_clip()(input_ids=data.tokens, pixel_values=data.images)
+    assert run.bank is not None
     torch.testing.assert_close(run.bank.u, outputs.text_embeds)
     torch.testing.assert_close(run.bank.v, outputs.image_embeds)
 
@@ -77,7 +78,7 @@ def test_the_bank_has_changed_since_the_plan_that_is_resumed(whole: tuple[Path, 
     state = torch.load(folder / "checkpoint-10" / "batchcut.pt", weights_only=True)
     assert (state["sampler"]["epoch"], state["sampler"]["position"]) == (1, 0)
     assert planned_in(state) == as_sets(of_epoch(run.seen, 1))
-    assert planned_in(state) != replanned(state, leftover="short", seed=42)
+    assert planned_in(state) != replanned(state, drop_last=False, seed=42)
 
 
 def test_resume_from_the_last_checkpoint_with_accumulated_gradients(tmp_path: Path) -> None:
@@ -109,15 +110,15 @@ def test_evaluation_is_left_alone(tmp_path: Path) -> None:
     run.train_dataset = None
     loss = run.evaluate(Captions(20))["eval_loss"]
     assert loss > 0
-    assert run.bank.clock == 0
+    assert run.bank is None
 
 
 def test_the_seed_is_that_of_the_arguments(tmp_path: Path) -> None:
     for options, plan, seed in [({"seed": 3}, {}, 3), ({"data_seed": 0}, {}, 0), ({}, {"seed": 9}, 9)]:
-        run = trainer(tmp_path, options={"num_train_epochs": 1, "save_strategy": "no", **options}, plan=plan)
+        run = trainer(tmp_path, options={"num_train_epochs": 1, "save_strategy": "no", **options}, **plan)
         run.train()
-        assert run.planned is not None
-        assert run.planned.seed == seed
+        assert run.sampler is not None
+        assert run.sampler.seed == seed
 
 
 class Other(nn.Module):
@@ -144,12 +145,13 @@ class Named(Plain):
 def other(kind: type[Plain], folder: Path, **settings: Any) -> Plain:
     data = [{"x": row} for row in torch.randn(N, 4, generator=torch.Generator().manual_seed(0))]
     args = arguments(folder, num_train_epochs=1, save_strategy="no")
-    return kind(model=Other(), args=args, train_dataset=data, **{"bank": bc.EmbeddingBank(N, WIDTH), **settings})
+    return kind(model=Other(), args=args, train_dataset=data, **settings)
 
 
 def test_other_names_of_embeddings(tmp_path: Path) -> None:
     run = other(Named, tmp_path, **SHORT)
     run.train()
+    assert run.bank is not None
     assert run.bank.coverage == 1.0
 
 
@@ -175,7 +177,7 @@ class Stream(IterableDataset[dict[str, Tensor]]):
 
 def test_a_stream_is_refused(tmp_path: Path) -> None:
     args = arguments(tmp_path, max_steps=3)
-    run = Plain(model=Other(), args=args, train_dataset=Stream(), bank=bc.EmbeddingBank(N, WIDTH))
+    run = Plain(model=Other(), args=args, train_dataset=Stream())
     with pytest.raises(TypeError, match=r"dataset must have items by index; for a stream there is StreamPlanner; got "):
         run.train()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.losses._reference import pairs, slow_contrastive_loss
 from torch import Tensor
 
-from batchcut.losses import contrastive_loss
+from batchcut.losses.paper import contrastive_loss
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 1), (3, 5), (8, 4), (17, 3)])

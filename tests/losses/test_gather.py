@@ -91,6 +91,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_equals_one_process_on_the_joined_batch(outcomes: list[dict[str, Any]], name: str) -> None:
     u, v = pairs(sum(SIZES[name]), 3)
@@ -104,6 +105,7 @@ def test_equals_one_process_on_the_joined_batch(outcomes: list[dict[str, Any]], 
         torch.testing.assert_close(outcomes[rank][name], expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_ddp_has_the_gradients_of_one_process(outcomes: list[dict[str, Any]]) -> None:
     x, y = (z.detach() for z in pairs(7, 4))
     model = _encoder()
@@ -114,15 +116,18 @@ def test_ddp_has_the_gradients_of_one_process(outcomes: list[dict[str, Any]]) ->
         torch.testing.assert_close(outcome["ddp"], expected, rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_rows_come_in_the_order_of_the_ranks(outcomes: list[dict[str, Any]]) -> None:
     for outcome in outcomes:
         assert outcome["joined"].tolist() == [[1, 1], [2, 2], [2, 2]]
 
 
+@pytest.mark.slow
 def test_a_group_is_kept_to(outcomes: list[dict[str, Any]]) -> None:
     assert [outcome["subgroup"].tolist() for outcome in outcomes] == [[[1], [1]], [[2], [2]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -148,12 +153,14 @@ def test_an_error_of_one_process_is_raised_on_all(outcomes: list[dict[str, Any]]
     assert [outcome[name] for outcome in outcomes] == [text, text]
 
 
+@pytest.mark.slow
 def test_pairs_that_would_be_mismatched_are_refused(outcomes: list[dict[str, Any]]) -> None:
     """(2, 3) rows and (3, 2) join to five and five, but not to pairs."""
     assert outcomes[0]["swapped"] == "v must have the shape of u, (2, 2); got (3, 2)"
     assert outcomes[1]["swapped"] == "v must have the shape of u, (3, 2); got (2, 2)"
 
 
+@pytest.mark.slow
 def test_after_the_errors_the_processes_still_meet(outcomes: list[dict[str, Any]]) -> None:
     for outcome in outcomes:
         assert outcome["after"].tolist() == [[1], [2]]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.losses._reference import all_batches, pairs, slow_loss_of_batch
 from torch import Tensor
 
-from batchcut.losses import _minibatch, contrastive_loss, minibatch_loss
+from batchcut.losses import _minibatch
+from batchcut.losses.paper import contrastive_loss, minibatch_loss
 
 SETS = {
     "partition": [[0, 5, 2], [1, 4, 8], [3, 6, 7]],
@@ -109,6 +110,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
+@pytest.mark.slow
 # In one stretch: 367,290 × 16 similarities, kept several times over, 22 MiB each; 30,000 batches of 2 rows of 512
 # numbers, 117 MiB for each side; and for 3500 samples a matrix of 47 MiB and its gradient.
 @pytest.mark.parametrize(

@@ -17,11 +17,6 @@ def test_equals_the_slow_version(n: int, d: int, temperature: float) -> None:
     assert nt_xent(u, v, temperature=temperature).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_default_temperature_is_a_half() -> None:
-    u, v = pairs(5, 3)
-    assert torch.equal(nt_xent(u, v), nt_xent(u, v, temperature=0.5))
-
-
 @pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize("temperature", [0.2, 1.0])
 def test_orthonormal_pairs(n: int, temperature: float) -> None:

@@ -3,25 +3,37 @@
 import time
 from typing import TYPE_CHECKING, Any
 
+from batchcut._progress import Progress
 from batchcut.paper import Finding, Item, Settings, Table, Verdict
-from batchcut.paper._item import Data, Progress
+from batchcut.paper._item import Data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def judge(data: Data) -> Verdict:
-    return Verdict(
-        findings=(Finding(paper="1", here=str(data["value"]), agrees=data["value"] == 1, why="it is not 1"),)
-    )
+class Small:
+    """Judges and shows a value."""
 
+    def judge(self, data: Data) -> Verdict:
+        return Verdict(
+            findings=(Finding(paper="1", here=str(data["value"]), agrees=data["value"] == 1, why="it is not 1"),)
+        )
 
-def draw(data: Data) -> "Figure":
-    from matplotlib.figure import Figure
+    def draw(self, data: Data) -> "Figure":
+        from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(2, 1))
-    figure.add_subplot().plot([0, data["value"]])
-    return figure
+        figure = Figure(figsize=(2, 1))
+        figure.add_subplot().plot([0, data["value"]])
+        return figure
+
+    def describe(self, data: Data) -> str:
+        return f'a line to "{data["value"]}"'
+
+    def caption(self, data: Data) -> str:
+        return "Made up."
+
+    def tables(self, data: Data) -> tuple[Table, ...]:
+        return (Table(heading="Values", columns=("x",), rows=((str(data["value"]),),)),)
 
 
 class Counter:
@@ -41,15 +53,4 @@ class Counter:
 
 
 def item(run: Counter, label: str = "fig:small", **changes: Any) -> Item:
-    return Item(
-        label=label,
-        title="Small & <quick>",
-        minutes=(1, 0.5),
-        run=run,
-        judge=judge,
-        draw=draw,
-        describe=lambda data: f'a line to "{data["value"]}"',
-        caption=lambda data: "Made up.",
-        tables=lambda data: (Table(heading="Values", columns=("x",), rows=((str(data["value"]),),)),),
-        **changes,
-    )
+    return Item(label, "Small & <quick>", (1, 0.5), Small(), run, **changes)

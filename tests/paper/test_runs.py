@@ -8,10 +8,20 @@ pytest.importorskip("lightning")
 
 from batchcut import Cut, Ordered, Shuffle, Spectral
 from batchcut.paper import Settings
-from batchcut.paper._commands import command, recipes, shortened, starts
-from batchcut.paper._encoder import Encoder, images_of
-from batchcut.paper._runs import METHODS, Size, config_of, every_run, scores_of, selector_of, sizes, trained, workplace
-from batchcut.selection import batch_count
+from batchcut.paper._runs import (
+    METHODS,
+    Size,
+    config_of,
+    every_run,
+    images_of,
+    scores_of,
+    selector_of,
+    sizes,
+    trained,
+    workplace,
+)
+from batchcut.paper.figures._histograms import AT_ONCE
+from batchcut.training import trained_model
 
 QUICK = Settings(scale="quick")
 
@@ -44,7 +54,7 @@ def test_every_method_takes_the_same_number_of_steps() -> None:
     for method in METHODS:
         selector = selector_of(method, 8)
         assert isinstance(selector, kinds[method])
-        assert batch_count(selector, 256, 32) == 8
+        assert selector.batch_count(256, 32) == 8
 
 
 def test_a_run_is_made_once_and_gone_on_with(run: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,10 +75,12 @@ def test_scores_and_encoder(run: tuple[Any, Path]) -> None:
     assert 0 <= scores_of(folder)["top1"] <= 1
     images = images_of(config, "test", 10)
     assert len(images) == 10
-    last, first = Encoder(folder, config).embed(images.pixels), Encoder(folder, config, 2).embed(images.pixels)
-    assert last[0].shape == (10, config.model.dim)
-    assert (last[0] == Encoder(folder, config, 4).embed(images.pixels)[0]).all()
-    assert (last[0] != first[0]).any()
+    last, first, fourth = (
+        trained_model(folder, step=step).embed(images.pixels, batch_size=AT_ONCE)[0] for step in (None, 2, 4)
+    )
+    assert last.shape == (10, config.model.dim)
+    assert (last == fourth).all()
+    assert (last != first).any()
 
 
 def test_every_run_scores_each_seed(tmp_path: Path) -> None:
@@ -87,39 +99,3 @@ def test_workplace(tmp_path: Path) -> None:
     with workplace(QUICK) as passing:
         assert passing.is_dir()
     assert not passing.exists()
-
-
-def test_there_is_a_recipe_for_each_cell_of_the_tables() -> None:
-    cells = {
-        f"paper-{data}-{objective}-{method}"
-        for data in ("cifar100", "tiny-imagenet")
-        for objective in ("simclr", "sogclr")
-        for method in ("sgd", "osgd", "sc")
-    }
-    assert cells < set(recipes())
-    assert command("paper-cifar100-simclr-sc").startswith("batchcut train --recipe paper-cifar100-simclr-sc ")
-    assert "--corrupted tiny-imagenet-c" in command("paper-tiny-imagenet-simclr-sc", corrupted=True)
-    assert "--corrupted cifar100-c" in command("paper-cifar100-simclr-sc", corrupted=True)
-
-
-def test_shortened_keeps_what_is_the_recipes_own() -> None:
-    from batchcut.training import config_of as settings_of
-    from batchcut.training import recipe
-
-    for name in recipes():
-        config = settings_of(recipe(name), source=name)
-        few = shortened(config, Settings())
-        assert (few.model, few.objective, few.views) == (config.model, config.objective, config.views)
-        assert (few.optimiser.name, few.peak_rate, few.batch_size) == ("lars", config.peak_rate, 32)
-        assert type(few.selection.selector) is type(config.selection.selector)
-        assert few.selection.planned_from == config.selection.planned_from
-
-
-def test_recipes_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = ["paper-cifar100-sogclr-osgd"]
-    monkeypatch.setattr("batchcut.paper._commands.recipes", lambda: chosen)
-    seen: list[float] = []
-    begun = starts(QUICK, seen.append)
-    assert [start["recipe"] for start in begun] == chosen
-    assert [(start["steps"], len(start["losses"])) for start in begun] == [(2, 2)]
-    assert seen == [1.0]

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 from tests.report._folders import BATCH, SAMPLES, TEMPERATURE, write_run
 
 from batchcut.report import compare, read_run
-from batchcut.report._explorer import explorer_data, shown_plans, two_sided_loss
+from batchcut.report._explorer import contrastive_loss, explorer_data, shown_plans
 from batchcut.report._samples import Samples
 from batchcut.selection import pair_weights
 
@@ -26,7 +26,7 @@ def test_the_loss_is_the_one_that_the_plan_gives(run: Path) -> None:
     plan = shown[-1].plan
     for batch in shown[-1].batches:
         scores = kept["u"][batch.members] @ kept["v"][batch.members].T / TEMPERATURE
-        assert batch.loss == pytest.approx(two_sided_loss(scores), rel=1e-4)
+        assert batch.loss == pytest.approx(contrastive_loss(scores), rel=1e-4)
         if batch.number is not None:
             assert batch.loss == plan.losses[batch.number]
 

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 from torch.utils.data import Dataset, TensorDataset
 
 from batchcut.sampling import EmbeddingBank, Indexed, PlannedBatchSampler
-from batchcut.selection import BatchPlan, Cut
+from batchcut.selection import BatchPlan, Cut, Request, Selector
 
 DIM = 6
 
@@ -45,8 +45,15 @@ def passes(sampler: PlannedBatchSampler, epochs: int) -> list[list[list[int]]]:
     return [list(sampler) for _ in range(epochs)]
 
 
+class Called(Selector):
+    """A selector that answers calls by itself."""
+
+    def choose(self, request: Request) -> Any:
+        raise AssertionError("its call chooses")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Spy:
+class Spy(Called):
     """`Cut`, and what it was called with."""
 
     calls: list[dict[str, Any]]

@@ -28,6 +28,7 @@ def test_goes_on_where_it_was(tmp_path: Path, dtype: torch.dtype) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["bank"]
 
 
+@pytest.mark.slow
 def test_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
     code = f"""
 import os, signal, torch
@@ -62,18 +63,19 @@ random = torch.Generator().manual_seed(0)
 for start in range(0, n - 1, 1000):  # the last is never seen
     rows = torch.randn(1000, dim, generator=random)
     bank.record(torch.arange(start, start + 1000), rows, rows + 1)
-sampler = PlannedBatchSampler(bank, batch_size=64, selector=Shuffle(), warmup=0)
+sampler = PlannedBatchSampler(bank, batch_size=64, selector=Shuffle(), shuffled_epochs=0)
 small = EmbeddingBank(1000, dim)
 small.record(torch.arange(1000), rows, rows + 1)
-list(PlannedBatchSampler(small, batch_size=64, selector=Shuffle(), warmup=0))  # what planning loads
+list(PlannedBatchSampler(small, batch_size=64, selector=Shuffle(), shuffled_epochs=0))  # what planning loads
 held = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData"))
 resource.setrlimit(resource.RLIMIT_DATA, (held * 1024 + 4 * n * dim, -1))  # half of what a copy in memory takes
 print(len(list(sampler)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
-@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_is_planned_from_without_being_held(tmp_path: Path, dtype: str) -> None:
     command = [sys.executable, "-c", PLANS_WITHOUT_ROOM, str(tmp_path / "bank"), dtype]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -86,7 +88,7 @@ def test_plans_as_a_bank_in_memory_does(tmp_path: Path) -> None:
     for path in (None, tmp_path / "bank"):
         bank = EmbeddingBank(43, DIM, path=path)
         bank.record(torch.arange(40), *(3 * side[:40] for side in pairs(43)))
-        sampler = PlannedBatchSampler(bank, batch_size=5, warmup=0)
+        sampler = PlannedBatchSampler(bank, batch_size=5, shuffled_epochs=0)
         plans.append({frozenset(batch) for batch in sampler})
     assert plans[0] == plans[1]
 

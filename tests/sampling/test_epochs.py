@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from tests.sampling._helpers import DIM, Spy, filled, flat, pairs, passes
 
@@ -67,23 +68,24 @@ def test_two_iterators_at_once_do_not_disturb_each_other() -> None:
     assert [drawn, other + list(second)] == alone
 
 
-def test_warmup_and_empty_bank_shuffle() -> None:
+def test_shuffled_epochs_and_an_empty_bank_shuffle() -> None:
     calls: list[Any] = []
     bank = EmbeddingBank(20, DIM)
-    sampler = PlannedBatchSampler(bank, batch_size=5, selector=Spy(calls=calls), warmup=3)
+    sampler = PlannedBatchSampler(bank, batch_size=5, selector=Spy(calls=calls), shuffled_epochs=3)
     passes(sampler, 3)
     assert not calls
-    list(sampler)  # over, but nothing was recorded
+    with pytest.warns(RuntimeWarning, match="nothing was recorded"):  # over, but there is nothing to plan by
+        list(sampler)
     assert not calls
     bank.record(torch.arange(20), *pairs(20))
     list(sampler)
     assert [call["epoch"] for call in calls] == [4]
 
 
-def test_refresh_plans_every_so_many_epochs() -> None:
+def test_replan_every_plans_every_so_many_epochs() -> None:
     calls: list[Any] = []
     bank = filled(40)
-    sampler = PlannedBatchSampler(bank, batch_size=5, selector=Spy(calls=calls), refresh=3)
+    sampler = PlannedBatchSampler(bank, batch_size=5, selector=Spy(calls=calls), replan_every=3)
     sets = []
     for epoch in range(8):
         sets.append(frozenset(map(frozenset, sampler)))
@@ -95,7 +97,7 @@ def test_refresh_plans_every_so_many_epochs() -> None:
 
 def test_refresh_leaves_out_none_twice_running() -> None:
     groups = np.arange(43) // 2
-    sampler = PlannedBatchSampler(filled(43), batch_size=5, refresh=4, groups=groups)
+    sampler = PlannedBatchSampler(filled(43), batch_size=5, replan_every=4, groups=groups)
     batches = passes(sampler, 9)
     for now, then in itertools.pairwise(batches):
         assert len(set(flat(now))) == 40
@@ -115,13 +117,13 @@ def test_epoch_sampler_is_what_frameworks_look_for() -> None:
     assert sampler.epoch == 3
     assert list(sampler.sampler) == flat(other)
     assert (sampler.batch_size, sampler.drop_last) == (5, True)
-    assert PlannedBatchSampler(bank, batch_size=6, leftover="short").batch_size is None
-    split = Sharding(rank=1, world=3, mode="split", together=False)
+    assert PlannedBatchSampler(bank, batch_size=6, drop_last=False).batch_size is None
+    split = Sharding(rank=1, world_size=3, mode="split", together=False)
     assert PlannedBatchSampler(bank, batch_size=6, sharding=split).batch_size == 2
 
 
 def test_whether_a_pass_will_plan() -> None:
-    sampler = PlannedBatchSampler(filled(20), batch_size=4, warmup=1, refresh=2)
+    sampler = PlannedBatchSampler(filled(20), batch_size=4, shuffled_epochs=1, replan_every=2)
     said = []
     for epoch in range(5):
         sampler.set_epoch(epoch)

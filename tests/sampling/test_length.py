@@ -1,12 +1,11 @@
 """The length of an epoch: exact for every selector, before, during and after a pass."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.sampling._helpers import DIM, filled, pairs
+from tests.sampling._helpers import DIM, Called, filled, pairs
 
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
 from batchcut.selection import BatchPlan, Cut, Ordered, Selector, Shuffle, Spectral
@@ -26,11 +25,15 @@ SELECTORS: list[Any] = [
 
 
 @pytest.mark.parametrize("selector", SELECTORS, ids=repr)
-@pytest.mark.parametrize("leftover", ["rotate", "short"])
-@pytest.mark.parametrize("sharding", [None, Sharding(rank=1, world=2, together=False)], ids=["one", "two"])
-def test_length_is_exact_before_during_and_after(selector: Selector, leftover: Any, sharding: Sharding | None) -> None:
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("sharding", [None, Sharding(rank=1, world_size=2, together=False)], ids=["one", "two"])
+def test_length_is_exact_before_during_and_after(
+    selector: Selector, drop_last: bool, sharding: Sharding | None
+) -> None:
     bank = EmbeddingBank(18, DIM)
-    sampler = PlannedBatchSampler(bank, batch_size=4, selector=selector, leftover=leftover, warmup=2, sharding=sharding)
+    sampler = PlannedBatchSampler(
+        bank, batch_size=4, selector=selector, drop_last=drop_last, shuffled_epochs=2, sharding=sharding
+    )
     for epoch in range(4):
         sampler.set_epoch(epoch)
         before = len(sampler)
@@ -52,7 +55,7 @@ def test_rotate_gives_batches_of_one_size_to_all_processes(selector: Selector) -
     for epoch in range(3):
         counts = set()
         for rank in range(2):
-            sharding = Sharding(rank=rank, world=2, together=False)
+            sharding = Sharding(rank=rank, world_size=2, together=False)
             sampler = PlannedBatchSampler(bank, batch_size=4, selector=selector, sharding=sharding)
             sampler.set_epoch(epoch)
             batches = list(sampler)
@@ -64,38 +67,40 @@ def test_rotate_gives_batches_of_one_size_to_all_processes(selector: Selector) -
 
 def test_batches_drawn_with_replacement_are_never_cut_and_joined() -> None:
     """Else a sample could be in a batch twice, its own negative."""
-    sharding = Sharding(rank=0, world=2, together=False)
+    sharding = Sharding(rank=0, world_size=2, together=False)
     sampler = PlannedBatchSampler(
-        filled(19), batch_size=4, selector=Ordered(exact=True, q=5), leftover="short", warmup=0, sharding=sharding
+        filled(19),
+        batch_size=4,
+        selector=Ordered(exact=True, q=5),
+        drop_last=False,
+        shuffled_epochs=0,
+        sharding=sharding,
     )
     assert len(sampler) == 2
     assert [len(set(batch)) for batch in sampler] == [4, 4]
 
 
 @pytest.mark.parametrize("selector", [Cut(pool=3), Spectral(pool=3)])
-def test_a_pool_that_does_not_fit_is_refused_before_the_first_epoch(selector: Selector) -> None:
-    with pytest.raises(ValueError, match="pool must divide the number of batches, 10, unless partial_pool=True; got 3"):
-        PlannedBatchSampler(filled(40), batch_size=4, selector=selector)
+def test_a_pool_that_does_not_divide_leaves_the_length_alone(selector: Selector) -> None:
+    sampler = PlannedBatchSampler(filled(40), batch_size=4, selector=selector, shuffled_epochs=0)
+    assert len(sampler) == len(list(sampler)) == 10
 
 
-@dataclass(frozen=True)
-class Half:
+class Half(Called):
     """A selector that leaves out half of the batches."""
 
     def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
         return Ordered(k=2)(u, v, **arguments)
 
 
-@dataclass(frozen=True)
-class Again:
+class Again(Called):
     """A selector that takes samples twice, in as many batches as a partition has."""
 
     def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
         return Shuffle(replacement="with")(u, v, **arguments)
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Called):
     """A selector that gives an array."""
 
     def __call__(self, u: Any, v: Any, **arguments: Any) -> Any:
@@ -111,6 +116,6 @@ class Rows:
     ],
 )
 def test_a_selector_that_breaks_the_length(selector: Any, error: type[Exception], message: str) -> None:
-    sampler = PlannedBatchSampler(filled(20), batch_size=5, selector=selector, warmup=0)
+    sampler = PlannedBatchSampler(filled(20), batch_size=5, selector=selector, shuffled_epochs=0)
     with pytest.raises(error, match=rf"^{message}$"):
         list(sampler)

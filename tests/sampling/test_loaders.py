@@ -58,7 +58,7 @@ def by_hand(told: bool, epochs: int, **settings: Any) -> list[list[list[int]]]:
 @pytest.mark.parametrize("told", [True, False], ids=["set_epoch", "by itself"])
 @pytest.mark.parametrize("name", LOADERS)
 def test_a_loader_yields_what_the_sampler_does(name: str, told: bool) -> None:
-    sampler = new(leftover="short")
+    sampler = new(drop_last=False)
     loader = DataLoader(data_set(N), batch_sampler=sampler, **LOADERS[name])
     passes = []
     for epoch in range(3):
@@ -68,15 +68,15 @@ def test_a_loader_yields_what_the_sampler_does(name: str, told: bool) -> None:
         passes.append(train(sampler.bank, loader))
         assert sampler.epoch == epoch
         assert sorted(flat(passes[-1])) == list(range(N))
-    assert passes == by_hand(told, 3, leftover="short")
+    assert passes == by_hand(told, 3, drop_last=False)
     assert sampler.plan is not None
 
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_a_pass_broken_off_is_followed_by_the_next_epoch(name: str) -> None:
-    sampler = new(warmup=5)
+    sampler = new(shuffled_epochs=5)
     loader = DataLoader(data_set(N), batch_sampler=sampler, **LOADERS[name])
-    expected = by_hand(False, 3, warmup=5)
+    expected = by_hand(False, 3, shuffled_epochs=5)
     assert train(sampler.bank, loader, 3) == expected[0][:3]
     assert train(sampler.bank, loader) == expected[1]
     assert train(sampler.bank, loader) == expected[2]
@@ -86,7 +86,7 @@ def test_a_pass_broken_off_is_followed_by_the_next_epoch(name: str) -> None:
 @pytest.mark.parametrize("position", [0, 3, 7])
 def test_plain_loader_goes_on_from_a_position(name: str, position: int) -> None:
     """With workers a plain loader has drawn more than was trained on; so the loop says how many batches are done."""
-    sampler = new(warmup=0)
+    sampler = new(shuffled_epochs=0)
     record(sampler.bank, torch.arange(N))
     loader = iter(DataLoader(data_set(N), batch_sampler=sampler, **LOADERS[name]))
     whole = [next(loader)[0].tolist() for _ in range(position)]
@@ -94,7 +94,7 @@ def test_plain_loader_goes_on_from_a_position(name: str, position: int) -> None:
     rest = [index.tolist() for index, _ in loader]
     assert len(whole) + len(rest) == K
 
-    again = new(warmup=0)
+    again = new(shuffled_epochs=0)
     again.load_state_dict(state)
     again.bank.load_state_dict(sampler.bank.state_dict())
     other = DataLoader(data_set(N), batch_sampler=again, **LOADERS[name])
@@ -154,15 +154,15 @@ def test_stateful_loader_goes_on(name: str, stop: str, told: bool, tmp_path: Pat
 @pytest.mark.parametrize("workers", [0, 2])
 def test_stateful_loader_in_a_later_epoch_of_a_plan_that_lasts(workers: int) -> None:
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is an extra: integrations")
-    first = new(refresh=3)
+    first = new(replan_every=3)
     loader = stateful.StatefulDataLoader(data_set(N), batch_sampler=first, num_workers=workers)
     for _ in range(2):
         train(first.bank, loader)
     train(first.bank, loader, 4)
     state, bank = loader.state_dict(), first.bank.state_dict()
-    second = new(refresh=3)
+    second = new(replan_every=3)
     second.bank.load_state_dict(bank)
     again = stateful.StatefulDataLoader(data_set(N), batch_sampler=second, num_workers=workers)
     again.load_state_dict(state)
-    expected = by_hand(False, 5, refresh=3)
+    expected = by_hand(False, 5, replan_every=3)
     assert [train(second.bank, again) for _ in range(3)] == [expected[2][4:], expected[3], expected[4]]

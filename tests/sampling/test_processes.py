@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from tests.sampling._helpers import DIM, data_set, filled, flat, pairs
+from tests.sampling._helpers import DIM, Called, data_set, filled, flat, pairs
 from torch.multiprocessing.spawn import spawn
 from torch.utils.data import DataLoader
 
@@ -16,13 +16,13 @@ from batchcut.selection import BatchPlan, Cut
 
 WORLD, N, B, EPOCHS = 2, 45, 6, 4
 CASES: dict[str, dict[str, Any]] = {
-    f"{mode}, {leftover}": {"mode": mode, "leftover": leftover}
+    f"{mode}, {'rotate' if drop_last else 'short'}": {"mode": mode, "drop_last": drop_last}
     for mode in ("whole", "split")
-    for leftover in ("rotate", "short")
+    for drop_last in (True, False)
 }
 
 
-class Fails:
+class Fails(Called):
     """A selector that cannot plan."""
 
     def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
@@ -34,11 +34,11 @@ def _new(bank: EmbeddingBank, sharding: Sharding | None, **settings: Any) -> Pla
     return PlannedBatchSampler(bank, **(common | settings))
 
 
-def _train(rank: int, *, mode: Any, leftover: str, workers: int = 0) -> dict[str, Any]:
+def _train(rank: int, *, mode: Any, drop_last: bool, workers: int = 0) -> dict[str, Any]:
     """Some epochs, each process recording what it has seen; and once more from the middle of the last."""
     bank = EmbeddingBank(N, DIM, dtype=torch.float16)
-    sharding = Sharding(rank=rank, world=WORLD, mode=mode)
-    sampler = _new(bank, sharding, leftover=leftover)
+    sharding = Sharding(rank=rank, world_size=WORLD, mode=mode)
+    sampler = _new(bank, sharding, drop_last=drop_last)
     # Started by spawn, a process would spawn its workers too: four imports of torch an epoch.
     options: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     loader = DataLoader(data_set(N), batch_sampler=sampler, **options)
@@ -52,7 +52,7 @@ def _train(rank: int, *, mode: Any, leftover: str, workers: int = 0) -> dict[str
             drawn.append(index.tolist())
         epochs.append(drawn)
         plans.append(None if sampler.plan is None else sampler.plan.batches.tolist())
-    again = _new(EmbeddingBank(N, DIM), sharding, leftover=leftover)
+    again = _new(EmbeddingBank(N, DIM), sharding, drop_last=drop_last)
     again.load_state_dict(sampler.state_dict(position=2))
     return {"epochs": epochs, "lengths": lengths, "plans": plans, "rest": list(again)}
 
@@ -91,7 +91,7 @@ def _join_others(rank: int) -> str:
 def _fail(rank: int) -> str:
     """The first process cannot plan: both must hear of it."""
     bank = filled(N)
-    sampler = _new(bank, Sharding(rank=rank, world=WORLD), selector=Fails(), warmup=0)
+    sampler = _new(bank, Sharding(rank=rank, world_size=WORLD), selector=Fails(), shuffled_epochs=0)
     try:
         list(sampler)
     except (ArithmeticError, RuntimeError) as error:
@@ -99,9 +99,9 @@ def _fail(rank: int) -> str:
     return "no error"
 
 
-def _wrong(sharding: Sharding | None) -> str:
+def _wrong(sharding: Sharding | None, *, shuffled_epochs: int = 0) -> str:
     try:
-        list(_new(filled(N), sharding, warmup=0))
+        list(_new(filled(N), sharding, shuffled_epochs=shuffled_epochs))
     except ValueError as error:
         return str(error)
     return "no error"
@@ -112,16 +112,17 @@ def _process(rank: int, folder: str) -> None:
     timeout = datetime.timedelta(seconds=120)  # a hang becomes a failure
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD, timeout=timeout)
     found: dict[str, Any] = {name: _train(rank, **case) for name, case in CASES.items()}
-    found["workers"] = _train(rank, mode="whole", leftover="short", workers=2)
+    found["workers"] = _train(rank, mode="whole", drop_last=False, workers=2)
     found["float32"] = _join(rank, torch.float32)
     found["float16"] = _join(rank, torch.float16)
     found["file"] = _join_a_file(rank, folder)
     found["other sizes"] = _join_others(rank)
     found["failure"] = _fail(rank)
     found["not told"] = _wrong(None)
-    found["other rank"] = _wrong(Sharding(rank=1 - rank, world=WORLD))
-    found["other world"] = _wrong(Sharding(rank=rank, world=3))
-    found["alone"] = list(_new(filled(N), Sharding(), warmup=0))
+    found["other rank"] = _wrong(Sharding(rank=1 - rank, world_size=WORLD))
+    found["other world"] = _wrong(Sharding(rank=rank, world_size=3))
+    found["other rank, shuffled"] = _wrong(Sharding(rank=1 - rank, world_size=WORLD), shuffled_epochs=1)
+    found["alone"] = list(_new(filled(N), Sharding(), shuffled_epochs=0))
     found["after all that"] = _join(rank, torch.float32)["clock"]
     torch.save(found, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
@@ -135,10 +136,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
 
 
-def alone(*, mode: str, leftover: str) -> list[list[list[int]]]:
+def alone(*, mode: str, drop_last: bool) -> list[list[list[int]]]:
     """The batches of all processes in one process, which sees what both of them see."""
     bank = EmbeddingBank(N, DIM, dtype=torch.float16)
-    sampler = _new(bank, None, leftover=leftover, multiple_of=WORLD if mode == "whole" else 1)
+    sampler = _new(bank, None, drop_last=drop_last, multiple_of=WORLD if mode == "whole" else 1)
     epochs = []
     for epoch in range(EPOCHS):
         sampler.set_epoch(epoch)
@@ -148,6 +149,7 @@ def alone(*, mode: str, leftover: str) -> list[list[list[int]]]:
     return epochs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_each_sample_once_over_all_processes_and_equal_counts(found: list[dict[str, Any]], name: str) -> None:
     ranks = [rank[name] for rank in found]
@@ -165,6 +167,7 @@ def test_each_sample_once_over_all_processes_and_equal_counts(found: list[dict[s
         assert {len(batch) for rank in ranks for epoch in rank["epochs"] for batch in epoch} == {size}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_union_is_the_plan_of_one_process(found: list[dict[str, Any]], name: str) -> None:
     whole = CASES[name]["mode"] == "whole"
@@ -174,6 +177,7 @@ def test_the_union_is_the_plan_of_one_process(found: list[dict[str, Any]], name:
         assert dealt == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_plan_is_at_hand_on_all_processes(found: list[dict[str, Any]], name: str) -> None:
     first, second = (rank[name]["plans"] for rank in found)
@@ -182,17 +186,20 @@ def test_the_plan_is_at_hand_on_all_processes(found: list[dict[str, Any]], name:
     assert len({str(plan) for plan in first}) == EPOCHS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_each_process_goes_on_in_the_middle(found: list[dict[str, Any]], name: str) -> None:
     for rank in found:
         assert rank[name]["rest"] == rank[name]["epochs"][-1][2:]
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(found: list[dict[str, Any]]) -> None:
     for rank in found:
         assert rank["workers"] == rank["whole, short"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
 def test_both_hold_the_newest_record_of_each_sample(found: list[dict[str, Any]], dtype: torch.dtype) -> None:
     first, second = (rank[str(dtype).removeprefix("torch.")] for rank in found)
@@ -206,36 +213,42 @@ def test_both_hold_the_newest_record_of_each_sample(found: list[dict[str, Any]],
         assert not first[key][[3, 6]].any()
 
 
+@pytest.mark.slow
 def test_banks_in_files_are_joined(found: list[dict[str, Any]]) -> None:
     for rank in found:
         torch.testing.assert_close(rank["file"]["u"][:2], pairs(4)[0][:2])
         assert rank["file"]["recorded_at"].tolist() == [0, 0, -1, -1]
 
 
+@pytest.mark.slow
 def test_banks_of_other_sizes_are_refused_by_all(found: list[dict[str, Any]]) -> None:
     for rank, at in enumerate(found):
         rule = "the size (n, dim) of a bank must be the same in all processes"
         assert at["other sizes"] == f"{rule}; got {(7 + rank, DIM)} here, and up to {(8, DIM)}"
 
 
+@pytest.mark.slow
 def test_a_plan_that_fails_fails_on_both(found: list[dict[str, Any]]) -> None:
     assert found[0]["failure"] == "ArithmeticError: no plan today"
     assert found[1]["failure"] == "RuntimeError: the first process could not plan: ArithmeticError: no plan today"
     assert [rank["after all that"] for rank in found] == [2, 2]  # the processes still agree
 
 
+@pytest.mark.slow
 def test_a_sharding_that_is_missing_or_wrong_is_refused(found: list[dict[str, Any]]) -> None:
     for rank, at in enumerate(found):
         assert at["not told"] == (
-            f"sharding must say which of the 2 processes this is, as Sharding(rank={rank}, world=2) does; got None"
+            f"sharding must say which of the 2 processes this is, as Sharding(rank={rank}, world_size=2) does; got None"
         )
-        for name, wrong in {"other rank": (1 - rank, 2), "other world": (rank, 3)}.items():
+        wrongs = {"other rank": (1 - rank, 2), "other world": (rank, 3), "other rank, shuffled": (1 - rank, 2)}
+        for name, wrong in wrongs.items():
             assert at[name].startswith(
                 "sharding must be that of the process group, to plan together; or have together="
             )
-            assert f"rank={wrong[0]}, world={wrong[1]}" in at[name]
+            assert f"rank={wrong[0]}, world_size={wrong[1]}" in at[name]
             assert at[name].endswith(f"in process {rank} of 2")
 
 
+@pytest.mark.slow
 def test_a_process_may_say_that_it_plans_for_itself(found: list[dict[str, Any]]) -> None:
-    assert found[0]["alone"] == found[1]["alone"] == list(_new(filled(N), None, warmup=0))
+    assert found[0]["alone"] == found[1]["alone"] == list(_new(filled(N), None, shuffled_epochs=0))

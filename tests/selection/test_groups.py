@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -6,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.selection._interrupts import interrupted_after
 
 import batchcut as bc
 from batchcut.selection._epoch import deal
-from batchcut.selection._groups import count_group_pairs, part_groups
+from batchcut.selection._groups import count_group_pairs, group_codes, part_groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -64,14 +66,14 @@ def test_parted_batches_are_left_as_they_are() -> None:
         bc.Cut(pool=4),
     ],
 )
-@pytest.mark.parametrize("leftover", ["rotate", "short"])
-def test_selectors_keep_groups_apart(make_pairs: MakePairs, selector: Any, leftover: Any) -> None:
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_selectors_keep_groups_apart(make_pairs: MakePairs, selector: Any, drop_last: bool) -> None:
     count = 64 if getattr(selector, "pool", None) else 61
     u, v = make_pairs(count, clusters=5)
     groups = np.array([f"g{k % 9}" for k in range(count)])
-    plan = selector(u, v, batch_size=8, groups=groups, leftover=leftover)
+    plan = selector(u, v, batch_size=8, groups=groups, drop_last=drop_last)
     assert plan.group_pairs == 0
-    one = selector(u, v, batch_size=8, groups=np.zeros(count, int), leftover=leftover)
+    one = selector(u, v, batch_size=8, groups=np.zeros(count, int), drop_last=drop_last)
     assert one.group_pairs == sum(len(batch) * (len(batch) - 1) // 2 for batch in one)
 
 
@@ -88,3 +90,55 @@ def test_large_sets_keep_groups_apart(make_pairs: MakePairs) -> None:
     plan = bc.Cut(rounds=1)(u, v, batch_size=16, groups=np.arange(6000) // 4)
     assert plan.group_pairs == 0
     assert plan.mean_loss > 2 * bc.Shuffle()(u, v, batch_size=16).mean_loss
+
+
+@pytest.mark.alone
+def test_parting_of_groups_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(16)
+    monkeypatch.setattr("batchcut.selection._groups._part", lambda *_: time.sleep(5))
+    assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=[0, 1] * 8)) < 3
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [3, 1, 3, 2],
+        [2**70, -1, 2**70, 5],
+        np.array([3, 1, 3, 2], np.uint8),
+        ["c", "a", "c", "b"],
+        [b"c", b"a", b"c", b"b"],
+        np.ma.array([3, 1, 3, 2], mask=False),
+        np.array(["c", "a", "c", "b"], object),
+        np.array(["c", "a", "c", "b"], np.dtypes.StringDType()),
+    ],
+)
+def test_equal_groups_get_equal_codes(groups: object) -> None:
+    codes = group_codes(groups, 4)
+    assert codes is not None
+    assert codes[0] == codes[2]
+    assert len(np.unique(codes)) == 3
+
+
+def test_groups_of_one_are_no_groups() -> None:
+    assert group_codes(None, 3) is None
+    assert group_codes([5, 6, 7], 3) is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "text"),
+    [
+        ([1, 2, 3], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(3,\)"),
+        ([[1], [2], [3], [4]], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(4, 1\)"),
+        ([0.5, 1, 2, 3], TypeError, "groups must hold integers or strings; got float64"),
+        (np.zeros(4, "M8[D]"), TypeError, r"groups must hold integers or strings; got datetime64\[D\]"),
+        (np.array([1, "a", None, 2], object), TypeError, "groups must hold integers or strings; got NoneType"),
+        ([1, "1", 2, "3"], TypeError, "groups must hold integers or strings, not both; got 2 and 2 of them"),
+        (np.array([1, "1", 2, 3], object), TypeError, "not both; got 3 and 1 of them"),
+        ((x for x in range(4)), TypeError, "groups must be an array; got generator"),
+        (("a", 1.5, "b", "c"), TypeError, "groups must hold integers or strings; got float"),
+        (np.ma.masked_equal([1, 1, 2, 3], 3), ValueError, "groups must have no masked entries; got 1 of 4"),
+    ],
+)
+def test_bad_groups_are_refused(groups: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        group_codes(groups, 4)

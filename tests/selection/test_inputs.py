@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import batchcut as bc
-from batchcut.selection._inputs import group_codes, unit_pairs, unit_rows
+from batchcut.selection._inputs import unit_rows
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -16,7 +16,7 @@ MakePairs = Callable[..., tuple[Any, Any]]
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_rows_become_unit_float32(make_pairs: MakePairs, dtype: type[np.floating[Any]]) -> None:
     u, _ = make_pairs(50)
-    rows = unit_rows("u", (3 * u).astype(dtype), normalize=True)
+    rows = unit_rows("u", (3 * u).astype(dtype))
     assert rows.dtype == np.float32
     assert rows.flags.c_contiguous
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
@@ -25,9 +25,9 @@ def test_rows_become_unit_float32(make_pairs: MakePairs, dtype: type[np.floating
 
 def test_unit_float32_is_not_copied(make_pairs: MakePairs) -> None:
     u = make_pairs(50)[0].astype(np.float32)
-    assert np.shares_memory(unit_rows("u", u, normalize=True), u)
-    assert not np.shares_memory(unit_rows("u", 2 * u, normalize=True), u)
-    assert not np.shares_memory(unit_rows("u", u[::2], normalize=True), u)
+    assert np.shares_memory(unit_rows("u", u), u)
+    assert not np.shares_memory(unit_rows("u", 2 * u), u)
+    assert not np.shares_memory(unit_rows("u", u[::2]), u)
 
 
 def test_arguments_are_left_alone(make_pairs: MakePairs) -> None:
@@ -41,7 +41,7 @@ def test_arguments_are_left_alone(make_pairs: MakePairs) -> None:
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e300])
 def test_extreme_lengths_are_normalised(make_pairs: MakePairs, scale: float) -> None:
     u, _ = make_pairs(10)
-    np.testing.assert_allclose(unit_rows("u", scale * u, normalize=True), u, atol=1e-6)
+    np.testing.assert_allclose(unit_rows("u", scale * u), u, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -49,7 +49,7 @@ def test_the_largest_and_smallest_numbers_are_normalised(dtype: type[np.floating
     info = np.finfo(dtype)
     for value in (info.max, info.tiny, info.smallest_subnormal):
         rows = np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]], dtype) * value
-        found = unit_rows("u", rows, normalize=True)
+        found = unit_rows("u", rows)
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
 
 
@@ -116,56 +116,3 @@ def test_bad_embeddings_are_refused(make_pairs: MakePairs, selector: Any, change
     u, v = make_pairs(16)
     with pytest.raises(error, match=text):
         selector(change(u), v, batch_size=4)
-
-
-def test_rows_that_are_not_unit_can_be_refused(make_pairs: MakePairs) -> None:
-    u, v = make_pairs(16)
-    assert unit_pairs(u, v, normalize=False).dim == 8
-    u[5] *= 2
-    with pytest.raises(ValueError, match="u must have rows of norm 1 where normalize=False; got norm 2 in row 5"):
-        bc.Cut(normalize=False)(u, v, batch_size=4)
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        [3, 1, 3, 2],
-        [2**70, -1, 2**70, 5],
-        np.array([3, 1, 3, 2], np.uint8),
-        ["c", "a", "c", "b"],
-        [b"c", b"a", b"c", b"b"],
-        np.ma.array([3, 1, 3, 2], mask=False),
-        np.array(["c", "a", "c", "b"], object),
-        np.array(["c", "a", "c", "b"], np.dtypes.StringDType()),
-    ],
-)
-def test_equal_groups_get_equal_codes(groups: object) -> None:
-    codes = group_codes(groups, 4)
-    assert codes is not None
-    assert codes[0] == codes[2]
-    assert len(np.unique(codes)) == 3
-
-
-def test_groups_of_one_are_no_groups() -> None:
-    assert group_codes(None, 3) is None
-    assert group_codes([5, 6, 7], 3) is None
-
-
-@pytest.mark.parametrize(
-    ("groups", "error", "text"),
-    [
-        ([1, 2, 3], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(3,\)"),
-        ([[1], [2], [3], [4]], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(4, 1\)"),
-        ([0.5, 1, 2, 3], TypeError, "groups must hold integers or strings; got float64"),
-        (np.zeros(4, "M8[D]"), TypeError, r"groups must hold integers or strings; got datetime64\[D\]"),
-        (np.array([1, "a", None, 2], object), TypeError, "groups must hold integers or strings; got NoneType"),
-        ([1, "1", 2, "3"], TypeError, "groups must hold integers or strings, not both; got 2 and 2 of them"),
-        (np.array([1, "1", 2, 3], object), TypeError, "not both; got 3 and 1 of them"),
-        ((x for x in range(4)), TypeError, "groups must be an array; got generator"),
-        (("a", 1.5, "b", "c"), TypeError, "groups must hold integers or strings; got float"),
-        (np.ma.masked_equal([1, 1, 2, 3], 3), ValueError, "groups must have no masked entries; got 1 of 4"),
-    ],
-)
-def test_bad_groups_are_refused(groups: object, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        group_codes(groups, 4)

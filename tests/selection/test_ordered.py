@@ -38,7 +38,7 @@ def test_without_replacement_keeps_q_of_each_k(make_pairs: MakePairs) -> None:
 
 def test_a_short_batch_that_is_kept_stands_last(make_pairs: MakePairs) -> None:
     u, v = make_pairs(11)
-    plan = bc.Ordered(k=3, q=3)(u, v, batch_size=4, leftover="short")
+    plan = bc.Ordered(k=3, q=3)(u, v, batch_size=4, drop_last=False)
     assert [len(batch) for batch in plan] == [4, 4, 3]
 
 

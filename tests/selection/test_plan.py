@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import batchcut as bc
 
@@ -22,7 +24,7 @@ def plan(make_pairs: MakePairs) -> bc.BatchPlan:
 
 
 def test_plan_says_what_was_asked_and_what_came_out(plan: bc.BatchPlan) -> None:
-    assert (plan.method, plan.seed, plan.epoch, plan.temperature, plan.leftover) == ("Cut", 3, 2, 0.1, "rotate")
+    assert (plan.method, plan.seed, plan.epoch, plan.temperature, plan.drop_last) == ("Cut", 3, 2, 0.1, True)
     assert dict(plan.settings)["margin"] == 0.1
     assert dict(plan.settings)["rounds"] is None
     assert (len(plan), plan.batch_size, plan.count) == (5, 4, 22)
@@ -43,16 +45,30 @@ def test_plans_can_be_pickled_and_copied(plan: bc.BatchPlan) -> None:
             other.settings["rounds"] = 9
 
 
+@given(st.integers(0, 9), st.integers(0, 12), st.booleans())
+def test_within_a_larger_set_a_plan_is_as_valid_as_one_that_is_checked(seed: int, more: int, drop_last: bool) -> None:
+    rng = np.random.default_rng(seed)
+    plan = bc.Ordered(k=2)(*rng.standard_normal((2, 22, 4)), batch_size=4, seed=seed, drop_last=drop_last)
+    samples = np.sort(rng.choice(22 + more, 22, replace=False))
+    within = plan.within(samples, 22 + more, drop_last=not drop_last)
+    batches = np.where(plan.batches >= 0, samples[plan.batches], -1)
+    absent = np.setdiff1d(np.arange(22 + more), batches)
+    changes: Any = {"batches": batches, "count": 22 + more, "left_over": absent, "drop_last": not drop_last}
+    assert within == dataclasses.replace(plan, **changes)
+    assert not within.batches.flags.writeable
+    assert pickle.loads(pickle.dumps(within)) == within  # noqa: S301
+
+
 def test_summary(plan: bc.BatchPlan) -> None:
     text = plan.summary()
-    for part in ("Cut(", "22 samples, batch size 4, seed 3, epoch 2", "5 (equal sizes)", "2 left over (rotate)"):
+    for part in ("Cut(", "22 samples, batch size 4, seed 3, epoch 2", "5 (equal sizes)", "2 left over"):
         assert part in text
     assert f"mean {plan.mean_loss:.4f}" in text
 
 
 def test_summary_names_a_short_batch(make_pairs: MakePairs) -> None:
     u, v = make_pairs(11)
-    assert "3 (the last with 3)" in bc.Shuffle()(u, v, batch_size=4, leftover="short").summary()
+    assert "3 (the last with 3)" in bc.Shuffle()(u, v, batch_size=4, drop_last=False).summary()
 
 
 def test_plan_is_frozen(plan: bc.BatchPlan) -> None:
@@ -76,7 +92,7 @@ def test_plan_does_not_share_memory_with_its_arguments(plan: bc.BatchPlan) -> No
 
 def test_iteration_leaves_out_the_padding(make_pairs: MakePairs) -> None:
     u, v = make_pairs(11)
-    plan = bc.Shuffle()(u, v, batch_size=4, leftover="short")
+    plan = bc.Shuffle()(u, v, batch_size=4, drop_last=False)
     assert [len(batch) for batch in plan] == [4, 4, 3]
     assert sorted(np.concatenate(list(plan)).tolist()) == list(range(11))
 
@@ -250,7 +266,7 @@ def with_value(batches: Any, row: int, column: int, value: int) -> Any:
         (lambda p: {"settings": {3: 1}}, TypeError, "settings must be named by strings; got int"),
         (lambda p: {"settings": None}, TypeError, "settings must be a mapping; got NoneType"),
         (lambda p: {"count": 10**30}, ValueError, "left_over must list the samples that are in no batch"),
-        (lambda p: {"leftover": "drop"}, ValueError, 'leftover must be "rotate" or "short"; got \'drop\''),
+        (lambda p: {"drop_last": "no"}, TypeError, "drop_last must be True or False; got str"),
     ],
 )
 def test_invalid_plans_are_impossible(plan: bc.BatchPlan, change: Any, error: type[Exception], text: str) -> None:

@@ -1,12 +1,12 @@
-import math
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.selection._interrupts import interrupted_after
 
 import batchcut as bc
-from batchcut.selection._draw import all_batches, draw_batches
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -64,27 +64,10 @@ def test_default_steps_make_an_epoch(make_pairs: MakePairs) -> None:
     assert len(bc.Shuffle(replacement="with", per_step=2)(u, v, batch_size=8)) == 4
 
 
-def test_all_batches() -> None:
-    rows = all_batches(6, 3)
-    assert rows.shape == (math.comb(6, 3), 3)
-    assert len(np.unique(rows, axis=0)) == 20
-    with pytest.raises(
-        ValueError, match=r"C\(N, B\) must be at most 5000000 to go through all batches; got C\(99, 9\)"
-    ):
-        all_batches(99, 9)
-
-
 def test_more_batches_than_there_are(make_pairs: MakePairs) -> None:
     u, v = make_pairs(4)
     with pytest.raises(ValueError, match=r"batches drawn in a step must be at most C\(4, 2\) = 6; got 7"):
         bc.Shuffle(replacement="with", per_step=7)(u, v, batch_size=2)
-
-
-def test_groups_may_leave_fewer_batches_than_were_asked_for() -> None:
-    rng = np.random.default_rng(0)
-    drawn = draw_batches(np.arange(4), 2, 6, rng, np.array([0, 0, 1, 1]))
-    assert drawn.shape == (6, 2)
-    assert ((drawn < 2).sum(axis=1) == 1).all()
 
 
 def test_margin_parts_similar_pairs(make_pairs: MakePairs) -> None:
@@ -104,6 +87,13 @@ def test_margin_does_not_undo_groups(make_pairs: MakePairs) -> None:
     assert plan.group_pairs == 0
 
 
+@pytest.mark.alone
+def test_parting_of_similar_pairs_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = make_pairs(16)
+    monkeypatch.setattr("batchcut.selection._shuffle._part_similar", lambda *_: time.sleep(5))
+    assert interrupted_after(lambda: bc.Shuffle(margin=0.1)(u, v, batch_size=4)) < 3
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
@@ -112,7 +102,6 @@ def test_margin_does_not_undo_groups(make_pairs: MakePairs) -> None:
         ({"steps": 2}, ValueError, 'per_step and steps must be left alone unless replacement="with"'),
         ({"temperature": -1.0}, ValueError, "temperature must be finite and above 0; got -1.0"),
         ({"margin": True}, TypeError, "margin must be None or a number; got bool"),
-        ({"normalize": 1}, TypeError, "normalize must be True or False; got int"),
     ],
 )
 def test_bad_settings_are_refused(settings: Any, error: type[Exception], text: str) -> None:

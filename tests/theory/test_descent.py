@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from batchcut import contrastive_loss, minibatch_loss, ordered_loss
+from batchcut.losses.paper import contrastive_loss, minibatch_loss, ordered_loss
 from batchcut.theory import descend, distance_to_optimum, optimal_loss, random_embeddings
 
 
-@pytest.mark.parametrize("normalise", ["each step", "in the loss"])
-def test_full_batch_reaches_the_etf(normalise: str) -> None:
+@pytest.mark.parametrize("normalize", ["each step", "in the loss"])
+def test_full_batch_reaches_the_etf(normalize: str) -> None:
     u, v = random_embeddings(4, 8, seed=0)
-    end = descend(contrastive_loss, u, v, steps=2000, normalise=normalise)  # type: ignore[arg-type]
+    end = descend(contrastive_loss, u, v, steps=2000, normalize=normalize)  # type: ignore[arg-type]
     assert distance_to_optimum(end.u, end.v) < 1e-3
     assert end.losses[-1] == pytest.approx(optimal_loss(4, 8), abs=1e-6)
 
@@ -48,9 +48,9 @@ def test_rows_stay_on_the_sphere_and_the_start_stays_as_it_is() -> None:
 def test_the_two_ways_of_normalising_differ_in_speed_not_in_direction() -> None:
     u, v = random_embeddings(4, 3, seed=3)
     text = descend(contrastive_loss, u, v, learning_rate=1e-4, steps=1)
-    code = descend(contrastive_loss, u, v, learning_rate=1e-4, steps=1, normalise="in the loss")
+    code = descend(contrastive_loss, u, v, learning_rate=1e-4, steps=1, normalize="in the loss")
     torch.testing.assert_close(text.u, code.u, atol=1e-7, rtol=0)
-    longer = [descend(contrastive_loss, u, v, steps=50, normalise=x).u for x in ("each step", "in the loss")]
+    longer = [descend(contrastive_loss, u, v, steps=50, normalize=x).u for x in ("each step", "in the loss")]
     assert (longer[0] - longer[1]).abs().max() > 1e-4
 
 
@@ -80,7 +80,7 @@ def test_start_is_a_function_of_the_seed() -> None:
     [
         ({"learning_rate": 0.0}, "learning_rate must be finite and above 0; got 0.0"),
         ({"steps": -1}, "steps must be at least 0; got -1"),
-        ({"normalise": "never"}, "normalise must be 'each step' or 'in the loss'; got 'never'"),
+        ({"normalize": "never"}, "normalize must be 'each step' or 'in the loss'; got 'never'"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str) -> None:

@@ -1,10 +1,8 @@
 import pytest
 import torch
 
-from batchcut.losses import contrastive_loss, minibatch_loss
-from batchcut.theory import all_batches, full_batch, over_batches
-from batchcut.theory._objectives import losses_of_batches
-from batchcut.theory._open_case import all_batches_objective
+from batchcut.losses.paper import contrastive_loss, minibatch_loss
+from batchcut.theory import all_batches, full_batch, losses_of_batches, over_all_batches, over_batches
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def test_the_fast_form_is_the_mean_over_all_batches(size: int, temperature: floa
     generator = torch.Generator().manual_seed(1)
     products = 2 * torch.rand(5, 7, 7, dtype=torch.float64, generator=generator) - 1
     slow = over_batches(all_batches(7, size), temperature)(products)
-    fast = all_batches_objective(7, size, temperature)(products)
+    fast = over_all_batches(7, size, temperature)(products)
     torch.testing.assert_close(fast, slow, atol=1e-12, rtol=1e-12)
 
 

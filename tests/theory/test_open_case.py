@@ -3,7 +3,6 @@ import json
 import math
 import re
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from batchcut.losses import contrastive_loss, minibatch_loss
+from batchcut.losses.paper import contrastive_loss, minibatch_loss
 from batchcut.theory import (
     Agreement,
     OpenCase,
@@ -27,15 +26,6 @@ from batchcut.theory import (
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "docs" / "open-case.json"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """The tensors are small: threads only get in each other's way, the more so where tests run side by side."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def polygon(n: int) -> Tensor:

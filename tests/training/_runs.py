@@ -18,7 +18,7 @@ from batchcut.training import (
     MachineSettings,
     ModelSettings,
     ObjectiveSettings,
-    OptimiserSettings,
+    OptimizerSettings,
     SelectionSettings,
 )
 from batchcut.training._checkpoint import last_good_checkpoint
@@ -44,7 +44,7 @@ def pairs_config(path: Path, **changes: Any) -> Config:
         "data": DataSettings(name=f"pairs:{path}"),
         "model": ModelSettings(encoder="mlp", width=16, projection=0, dim=8, two_towers=True),
         "objective": ObjectiveSettings(loss="infonce"),
-        "optimiser": OptimiserSettings(name="adamw", learning_rate=1e-2, weight_decay=0.0),
+        "optimizer": OptimizerSettings(name="adamw", learning_rate=1e-2, weight_decay=0.0),
         "keeping": KeepingSettings(log_every=3, checkpoint_steps=5, embeddings=16),
         "evaluation": EvaluationSettings(every_steps=7),
         "machine": MachineSettings(accelerator="cpu"),
@@ -60,7 +60,7 @@ def image_config(**changes: Any) -> Config:
         "data": DataSettings(name="digits", train=96, test=40),
         "model": ModelSettings(width=4, projection=16, dim=8),
         "objective": ObjectiveSettings(loss="sogclr"),
-        "optimiser": OptimiserSettings(name="lars"),
+        "optimizer": OptimizerSettings(name="lars"),
         "keeping": KeepingSettings(log_every=2, checkpoint_steps=4, embeddings=16),
         "machine": MachineSettings(accelerator="cpu"),
     }

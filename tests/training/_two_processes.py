@@ -1,5 +1,6 @@
 """One of two processes under torchrun: `_two_processes.py RUN CONFIG [STOP_AT]`."""
 
+import gc
 import sys
 import warnings
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from batchcut.training import config_of, read_toml, resume, train
 
@@ -23,6 +25,9 @@ def main(run: Path, config: Path, stop_at: int) -> None:
         resume(run, observe=observe)
     else:
         train(config_of(read_toml(config), source=str(config)), run, observe=observe)
+    gc.collect()  # the model is gone, and both are done, before the group is
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

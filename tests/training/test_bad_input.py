@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batchcut.training import DivergedError, OptimiserSettings, config_of, read_toml, resume, to_toml, train
+from batchcut.training import DivergedError, OptimizerSettings, config_of, read_toml, resume, to_toml, train
 from batchcut.training._folder import Lock
 from batchcut.training._toml import parse_toml, with_overrides
 
@@ -25,20 +25,28 @@ def pairs(tmp_path: Path) -> Path:
     [
         ("epoch = 3", "file: epoch is no setting; did you mean epochs? a run has the settings seed, epochs, "),
         (
-            "[optimiser]\nrate = 1",
-            "file: optimiser.rate is no setting; remove it, or choose another: optimiser has the settings name, ",
+            "[optimizer]\nrate = 1",
+            "file: optimizer.rate is no setting; remove it, or choose another: optimizer has the settings name, ",
         ),
         ('epochs = "3"', "file: epochs must be an integer; got '3'"),
         ("epochs = 3.5", "file: epochs must be an integer; got 3.5"),
         ("epochs = true", "file: epochs must be an integer; got True"),
         ("epochs = 0", "file: epochs must be at least 1; got 0"),
-        ("optimiser = 3", "file: optimiser must be a table of settings; got 3"),
+        ("optimizer = 3", "file: optimizer must be a table of settings; got 3"),
         ('[data]\ntrain = "many"', "file: data.train must be an integer or \"none\"; got 'many'"),
         (
             '[objective]\nloss = "hinge"',
             "file: objective.loss must be one of 'simclr', 'sogclr', ",
         ),
         ('[selection.selector]\nmethod = "best"', "file: selection.selector.method must be one of 'shuffle', "),
+        (
+            '[selection.selector]\nmethod = "no.such:Thing"',
+            "file: selection.selector.method must name a class that ",
+        ),
+        (
+            '[selection.selector]\nmethod = "math:pi"',
+            "file: selection.selector.method must name a dataclass ",
+        ),
         ('[selection.selector]\nmethod = "cut"\nq = 3', "file: selection.selector.q is no setting"),
         ('[selection.selector]\nmethod = "ordered"', "file: k must be given unless exact=True; got None"),
     ],
@@ -93,20 +101,22 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_diverged_loss_is_said_and_checkpoints_stay(pairs: Path, tmp_path: Path) -> None:
-    config = pairs_config(pairs, optimiser=OptimiserSettings(name="sgd", learning_rate=1e38, warmup_epochs=0))
-    with pytest.raises(DivergedError, match=r"training has diverged: .* A lower optimiser.learning_rate, now 1e\+38"):
+    config = pairs_config(pairs, optimizer=OptimizerSettings(name="sgd", learning_rate=1e38, warmup_epochs=0))
+    with pytest.raises(DivergedError, match=r"training has diverged: .* A lower optimizer.learning_rate, now 1e\+38"):
         train(config, tmp_path / "run")
     assert (tmp_path / "run" / "config.toml").exists()
 
 
+@pytest.mark.slow
 def test_a_diverged_loss_is_no_wrong_use(pairs: Path, tmp_path: Path) -> None:
-    words = ("optimiser.name=sgd", "optimiser.learning_rate=1e38", "optimiser.warmup_epochs=0", "batch_size=16")
+    words = ("optimizer.name=sgd", "optimizer.learning_rate=1e38", "optimizer.warmup_epochs=0", "batch_size=16")
     done = batchcut("train", "--data", f"pairs:{pairs}", "-o", str(tmp_path / "run"), *words)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("batchcut: training has diverged: ")
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_data_set_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     done = batchcut("train", "--data", "cifar1000", "-o", str(tmp_path / "run"))
     assert done.returncode == 2
@@ -119,6 +129,7 @@ def test_too_large_a_batch_is_refused(pairs: Path, tmp_path: Path) -> None:
         train(pairs_config(pairs, batch_size=97), tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_an_encoder_for_images_takes_no_features(pairs: Path, tmp_path: Path) -> None:
     done = batchcut("train", "--recipe", "digits", "--data", f"pairs:{pairs}", "-o", str(tmp_path / "run"))
     assert done.returncode == 2
@@ -126,6 +137,7 @@ def test_an_encoder_for_images_takes_no_features(pairs: Path, tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_missing_and_damaged_data_are_said_without_a_traceback(pairs: Path, tmp_path: Path) -> None:
     (tmp_path / "damaged.npz").write_bytes(pairs.read_bytes()[:500])
     for name in ("absent.npz", "damaged.npz"):
@@ -147,6 +159,7 @@ def test_features_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
         train(pairs_config(path), tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -9,10 +9,10 @@ from torch.nn.functional import normalize
 
 from batchcut.sampling import mean_of_views
 from batchcut.selection import Cut, Shuffle
-from batchcut.training import SelectionSettings
+from batchcut.training import ObjectiveSettings, SelectionSettings, train
 from batchcut.training._batches import Batches
 
-from ._runs import image_config, pairs_config
+from ._runs import image_config, pairs_config, plans, selecting, write_pairs
 
 SAMPLES = 96
 
@@ -21,7 +21,7 @@ SAMPLES = 96
 def test_images_are_planned_by_the_mean_of_their_views_and_pairs_as_they_are(views: bool, asked: bool) -> None:
     selection = SelectionSettings(selector=Cut(margin=None), average_views=asked)
     config = image_config(selection=selection) if views else pairs_config(Path("pairs.npz"), selection=selection)
-    batches = Batches(config, samples=SAMPLES, device=torch.device("cpu"), rank=0, world=1, views=views)
+    batches = Batches(config, samples=SAMPLES, device=torch.device("cpu"), rank=0, world_size=1, views=views)
     random = torch.Generator().manual_seed(0)
     u, v = (normalize(torch.randn(SAMPLES, config.model.dim, generator=random), dim=1) for _ in range(2))
     batches.bank.record(torch.arange(SAMPLES), u, v)
@@ -32,3 +32,12 @@ def test_images_are_planned_by_the_mean_of_their_views_and_pairs_as_they_are(vie
     assert epoch.plan is not None
     assert epoch.plan.mean_loss == pytest.approx(Cut(margin=None)(u, v, **how).mean_loss, rel=1e-5)
     assert epoch.shuffled_loss == pytest.approx(Shuffle()(u, v, **how).mean_loss, rel=1e-5)
+
+
+def test_a_selector_takes_the_temperature_of_the_objective(tmp_path: Path) -> None:
+    objective = ObjectiveSettings(loss="infonce", temperature=0.05)
+    path = write_pairs(tmp_path / "pairs.npz")
+    for selector, expected in ((Cut(), 0.05), (Cut(temperature=0.3), 0.3)):
+        config = pairs_config(path, objective=objective, selection=selecting(selector), epochs=2)
+        train(config, tmp_path / str(expected))
+        assert {plan.temperature for plan in plans(tmp_path / str(expected))} == {expected}

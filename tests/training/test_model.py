@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from batchcut.training import ModelSettings
-from batchcut.training._model import build_model
-from batchcut.training._resnet import resnet18
+from batchcut.training._model import build_model, resnet18
 
 
 def test_resnet18_has_torchvisions_keys_and_size() -> None:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from batchcut.selection import Cut
-from batchcut.training import Config, ObjectiveSettings, OptimiserSettings, to_toml, train
+from batchcut.training import Config, ObjectiveSettings, OptimizerSettings, to_toml, train
 
 from ._runs import environment, image_config, lines, outcome, pairs_config, plans, selecting, write_pairs
 
@@ -30,7 +30,8 @@ def run_on_two(config: Config, run: Path, *, stop_at: int = -1) -> int:
     return done.returncode
 
 
-@pytest.mark.parametrize("loss", ["infonce", pytest.param("sogclr", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["infonce", "sogclr"])
 def test_split_batches_equal_one_process(tmp_path: Path, loss: str) -> None:
     pairs = write_pairs(tmp_path / "pairs.npz")
     config = pairs_config(
@@ -38,7 +39,7 @@ def test_split_batches_equal_one_process(tmp_path: Path, loss: str) -> None:
         epochs=2,
         objective=ObjectiveSettings(loss=loss),  # type: ignore[arg-type]
         selection=selecting(Cut(), sharing="split"),
-        optimiser=OptimiserSettings(name="sgd", learning_rate=0.1),
+        optimizer=OptimizerSettings(name="sgd", learning_rate=0.1),
     )
     train(config, tmp_path / "one")
     run_on_two(config, tmp_path / "two")
@@ -54,6 +55,7 @@ def test_split_batches_equal_one_process(tmp_path: Path, loss: str) -> None:
     assert batches[0] == batches[1]
 
 
+@pytest.mark.slow
 def test_whole_batches_train_score_and_resume(tmp_path: Path) -> None:
     config = image_config(epochs=3)
     run_on_two(config, tmp_path / "whole")

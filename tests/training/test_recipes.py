@@ -1,5 +1,7 @@
 """The named settings."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,12 +36,13 @@ def test_the_twelve_cells_of_the_table_are_as_in_the_paper(data: str, objective:
     config = config_named(f"paper-{data}-{objective}-{method}")
     assert (config.data.name, config.objective.loss) == (data, objective)
     assert isinstance(config.selection.selector, METHODS[method])
-    assert config.selection.selector.temperature == config.objective.temperature == 0.1
+    assert config.selection.selector.temperature is None  # that of the objective
+    assert config.objective.temperature == 0.1
     assert (config.batch_size, config.objective.gamma) == (32, 0.9)
     assert config.peak_rate == pytest.approx(0.075 * 32**0.5)
-    optimiser = config.optimiser
-    assert (optimiser.name, optimiser.momentum, optimiser.weight_decay) == ("lars", 0.9, 1e-6)
-    assert optimiser.warmup_epochs == pytest.approx(config.epochs / 10)
+    optimizer = config.optimizer
+    assert (optimizer.name, optimizer.momentum, optimizer.weight_decay) == ("lars", 0.9, 1e-6)
+    assert optimizer.warmup_epochs == pytest.approx(config.epochs / 10)
     model = config.model
     assert (model.encoder, model.projection, model.dim, model.zero_init) == ("resnet18", 2048, 128, True)
     if isinstance(config.selection.selector, Spectral):
@@ -54,7 +57,7 @@ def test_every_method_takes_the_steps_of_a_hundred_epochs(data: str, samples: in
         for method in METHODS:
             config = config_named(f"paper-{data}-{objective}-{method}")
             narrow = replace(config, model=replace(config.model, dim=1))  # a small bank will do to count
-            batches = Batches(narrow, samples=samples, device=torch.device("cpu"), rank=0, world=1, views=True)
+            batches = Batches(narrow, samples=samples, device=torch.device("cpu"), rank=0, world_size=1, views=True)
             assert batches.steps(accumulate=1) == pytest.approx(100 * (samples // 32), rel=5e-4)
 
 
@@ -62,8 +65,8 @@ def test_every_method_takes_the_steps_of_a_hundred_epochs(data: str, samples: in
 def test_osgd_chooses_without_replacement_from_a_pass(data: str) -> None:
     for objective in ("simclr", "sogclr"):
         selection = config_named(f"paper-{data}-{objective}-osgd").selection
-        assert selection.selector == Ordered(k=1500, q=150, replacement=False, temperature=0.1)
-        assert (selection.planned_from, selection.shuffled_epochs) == ("training-pass", 0)
+        assert selection.selector == Ordered(k=1500, q=150, replacement=False)
+        assert (selection.planned_from, selection.first_planned) == ("training-pass", 0)
 
 
 def test_there_is_a_cut_recipe_beside_each_cell() -> None:
@@ -75,6 +78,14 @@ def test_every_recipe_is_complete() -> None:
     assert len(recipe_names()) == 12 + 4 + 3
     for name in recipe_names():
         assert isinstance(config_named(name), Config)
+
+
+def test_the_recipes_of_the_paper_are_found_without_its_code() -> None:
+    code = (
+        "import sys; from batchcut.training import recipe; recipe('paper-cifar100-simclr-sc'); "
+        "assert 'batchcut.paper' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_unknown_recipe_is_refused_with_what_names_them() -> None:

@@ -6,21 +6,23 @@ import signal
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests._selectors import ByNumber
 
 from batchcut.selection import Cut, Ordered, Shuffle
 from batchcut.training import (
     Config,
     KeepingSettings,
     ObjectiveSettings,
-    OptimiserSettings,
-    _diary,
+    OptimizerSettings,
+    _folder,
     resume,
+    run_config,
     to_toml,
     train,
 )
@@ -68,10 +70,10 @@ def test_goes_on_from_any_step(pairs: Path, tmp_path: Path, step: int) -> None:
     "changes",
     [
         {"selection": selecting(Cut(), planned_from="pass")},
-        {"selection": selecting(Cut(), planned_from="training-pass", refresh=2)},
+        {"selection": selecting(Cut(), planned_from="training-pass", replan_every=2)},
         {"selection": selecting(Ordered(k=3, q=2))},
         {"selection": selecting(Shuffle())},
-        {"optimiser": OptimiserSettings(name="sgd", clip=1.0, accumulate=2)},
+        {"optimizer": OptimizerSettings(name="sgd", clip=1.0, accumulate=2)},
         {"objective": ObjectiveSettings(loss="simclr")},
     ],
 )
@@ -114,7 +116,7 @@ def test_the_seconds_before_a_checkpoint_are_kept(
 ) -> None:
     # Each look at this clock takes a second, so that seconds count how often it was planned: once an epoch, and once
     # more where a run goes on within one.
-    monkeypatch.setattr(_diary, "time", SimpleNamespace(perf_counter=count(1.0).__next__))
+    monkeypatch.setattr(_folder, "time", SimpleNamespace(perf_counter=count(1.0).__next__))
     if step is None:
         train(pairs_config(pairs), tmp_path / "run")
     else:
@@ -176,6 +178,7 @@ def kill_and_resume(
     return outcome(folder / "killed"), outcome(folder / "whole")
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(pairs: Path, tmp_path: Path) -> None:
     killed, whole = kill_and_resume(pairs_config(pairs), tmp_path, moments=2, seed=1)
     assert killed == whole
@@ -192,3 +195,27 @@ def test_warns_of_nothing_where_all_is_well(pairs: Path, tmp_path: Path) -> None
         warnings.simplefilter("always")
         train(pairs_config(pairs), tmp_path / "run")
     assert not told
+
+
+def test_a_selector_of_ones_own_is_found_again(pairs: Path, tmp_path: Path) -> None:
+    config = pairs_config(pairs, selection=selecting(ByNumber(seed=4)))
+    train(config, tmp_path / "whole")
+    stopped(config, tmp_path / "stopped", step=17)
+    assert 'method = "tests._selectors:ByNumber"' in (tmp_path / "stopped" / "config.toml").read_text()
+    assert run_config(tmp_path / "stopped") == config
+    resume(tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+
+
+def test_a_selector_that_could_not_be_found_again_is_refused_before_the_first_step(pairs: Path, tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Local(ByNumber):
+        pass
+
+    for selector, text in (
+        (Local(), r"selection\.selector must be of a class that can be imported, .*; got .*<locals>\.Local"),
+        (ByNumber(seed=(1, 2)), r"ByNumber\.seed must be a number, a text, true or false, or None, .*; got tuple"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises((TypeError, ValueError), match=text):
+            train(pairs_config(pairs, selection=selecting(selector)), tmp_path / "run")
+        assert not (tmp_path / "run").exists()

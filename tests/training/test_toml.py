@@ -2,11 +2,12 @@
 
 import tomllib
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcut.selection import Ordered, Spectral
-from batchcut.training import Config, DataSettings, SelectionSettings, config_of, to_toml
+from batchcut.training import Config, DataSettings, ObjectiveSettings, SelectionSettings, config_of, to_toml
 
 
 def test_what_is_written_is_complete_and_read_back_the_same() -> None:
@@ -26,6 +27,6 @@ def test_any_text_and_number_survives(text: str, number: float) -> None:
     assert config_of(tomllib.loads(to_toml(again)), source="text") == again
 
 
-def test_a_selector_takes_the_temperature_of_the_objective() -> None:
-    config = config_of({"objective": {"temperature": 0.05}}, source="text")
-    assert config.selection.selector.temperature == 0.05
+def test_numbers_of_numpy_are_written_as_any_others() -> None:
+    config = Config(seed=np.int64(3), objective=ObjectiveSettings(temperature=np.float64(0.05)))  # type: ignore[arg-type]
+    assert config_of(tomllib.loads(to_toml(config)), source="text") == config

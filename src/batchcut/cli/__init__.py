@@ -3,8 +3,6 @@
 import sys
 from collections.abc import Sequence
 
-from ._exit import INTERRUPTED
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `batchcut` with the given arguments, those of the process if left out, and exits."""
@@ -12,5 +10,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from ._main import main as run
     except KeyboardInterrupt:  # while all of it is loaded
         print("\nbatchcut: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(130)  # INTERRUPTED of `_verb`, which may not be loaded
     run(arguments)

@@ -2,18 +2,14 @@
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ._console import console
-from ._exit import DONE
-from ._options import OptionalOut
+from ._output import console
+from ._verb import DONE, Integer, OptionalOut
 
 if TYPE_CHECKING:
     from batchcut.demo import Outcome
@@ -42,7 +38,7 @@ class Demo:
     """The folder for the runs and the report; batchcut-demo if left out, batchcut-demo-quick with --quick. Finished
     runs in it are not trained again."""
 
-    seeds: int = 3
+    seeds: Integer = 3
     """How many times each method is trained, from different first weights."""
 
     quick: bool = False
@@ -62,9 +58,11 @@ class Demo:
         """Trains, compares and prints what came out."""
         from batchcut.demo import run_demo
 
+        from ._progress import DemoWatcher
+
         hidden = self.quiet or self.json
         out = self.out or Path("batchcut-demo-quick" if self.quick else "batchcut-demo")
-        with _Watcher(hidden=hidden) as watcher:
+        with DemoWatcher(hidden=hidden) as watcher:
             outcome = run_demo(out, seeds=self.seeds, quick=self.quick, observe=watcher)
         if self.json and not self.quiet:
             rows = [row.as_dict() for row in outcome.rows]
@@ -94,43 +92,3 @@ def _print_table(outcome: "Outcome") -> None:
         "planning: seconds a run. The report, to open in a browser:",
         highlight=False,
     )
-
-
-class _Watcher:
-    """A bar over the steps of all runs on a terminal, a line a finished run elsewhere; on the error stream."""
-
-    def __init__(self, *, hidden: bool) -> None:
-        self._console, self._hidden = Console(stderr=True), hidden
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[scores]}"),
-            TimeElapsedColumn(),
-        )
-        quiet = hidden or not self._console.is_terminal
-        self._bar = Progress(*columns, console=self._console, transient=True, disable=quiet)
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "_Watcher":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        """Shows an event: of a run, which names its method and seed, or of what goes before."""
-        kind, method = event["event"], str(event.get("method", "Compiling, once on a machine"))
-        if kind == "compiles":
-            self._tasks[method] = self._bar.add_task(method, total=None, scores="")
-        elif kind == "compiled":
-            self._bar.remove_task(self._tasks.pop(method))
-        elif kind == "begins":
-            self._tasks[method] = self._bar.add_task(f"{method:<9}", total=event["steps"], scores="")
-        elif kind == "progress":
-            self._bar.update(self._tasks[method], advance=event["advance"])
-        elif kind == "done":
-            self._bar.update(self._tasks[method], scores=f"last top-1 {event['top1']:.1%}")
-            if not (self._hidden or self._console.is_terminal):
-                words = f"{method}, seed {event['seed']}: top-1 {event['top1']:.1%}"
-                self._console.print(f"{words} ({event['number']} of {event['count']})", highlight=False)

@@ -2,29 +2,27 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import tyro
-from rich.progress import Progress
+from cyclopts import Parameter
 from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._console import console, share_progress
-from ._exit import DONE
-from ._options import OptionalInteger, OptionalOutput, OptionalPath
-from ._scores import COLUMNS, cell
-from ._target import check_target
+from ._output import COLUMNS, cell, console
+from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_target
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from batchcut.data import Images, Pairs, Split
     from batchcut.evaluation import Draws
     from batchcut.training import Config, TrainedModel
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Evaluate:
     """Score the model of a run on the test part of its data.
 
@@ -39,19 +37,18 @@ class Evaluate:
         ("batchcut evaluate runs/first --classes --json", "with classes, for scripts"),
     )
 
-    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run_folder: Annotated[Path, Parameter(name="RUN")]
     """The folder of the run."""
+
+    _: KW_ONLY
 
     step: OptionalInteger = None
     """Which checkpoint; the last one that is whole if left out."""
 
-    draws: int = 3
+    draws: Integer = 3
     """How often views of images are drawn; scores are means over them, with their spread."""
 
-    corrupted: Annotated[
-        Literal["made", "cifar100-c", "tiny-imagenet-c"] | None,
-        tyro.conf.arg(metavar="{made,cifar100-c,tiny-imagenet-c}", help_behavior_hint=""),
-    ] = None
+    corrupted: Literal["made", "cifar100-c", "tiny-imagenet-c"] | None = None
     """Also the corrupted task: over corruptions made on the spot, or over a published set."""
 
     severity: OptionalInteger = None
@@ -63,7 +60,7 @@ class Evaluate:
     test: OptionalInteger = None
     """Use the first so many test samples; as many as the run did if left out."""
 
-    root: OptionalPath = None
+    root: Path | None = None
     """The folder with the data sets; that of the run if left out."""
 
     download: bool = False
@@ -86,6 +83,8 @@ class Evaluate:
 
     def run(self) -> int:
         """Scores the model and prints what came out."""
+        from ._progress import share_progress
+
         for name, value in (("--draws", self.draws), ("--test", self.test), ("--batch-size", self.batch_size)):
             if value is not None:
                 check_integer(name, value, at_least=2 if name == "--test" else 1)
@@ -108,7 +107,7 @@ class Evaluate:
             _print_scores(scores)
         return DONE
 
-    def _scores(self, progress: Progress) -> dict[str, Any]:
+    def _scores(self, progress: "Progress") -> dict[str, Any]:
         from batchcut.data import Images
         from batchcut.evaluation import retrieval
         from batchcut.training import trained_model
@@ -135,7 +134,7 @@ class Evaluate:
             scores["classes"] = _classes(train, test, model, size, progress)
         return scores
 
-    def _data(self, progress: Progress) -> "tuple[Config, Split]":
+    def _data(self, progress: "Progress") -> "tuple[Config, Split]":
         from batchcut.data import load
         from batchcut.training import run_config
 
@@ -149,13 +148,13 @@ class Evaluate:
         download = self.download or config.data.download
         return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
 
-    def _clean(self, test: "Images", model: "TrainedModel", size: int, progress: Progress) -> "Draws":
+    def _clean(self, test: "Images", model: "TrainedModel", size: int, progress: "Progress") -> "Draws":
         from batchcut.evaluation import view_retrieval
 
         report = _reporter(progress, f"retrieval among {len(test):,}")
         return view_retrieval(test.pixels, model.views, draws=self.draws, batch_size=size, progress=report)
 
-    def _corrupted(self, test: "Images", model: "TrainedModel", size: int, progress: Progress) -> "tuple[str, Draws]":
+    def _corrupted(self, test: "Images", model: "TrainedModel", size: int, progress: "Progress") -> "tuple[str, Draws]":
         from batchcut.data import CorruptedImages, load_corrupted
         from batchcut.evaluation import corrupted_retrieval, made_corruptions
 
@@ -186,7 +185,7 @@ def _first(part: "Images | Pairs", most: int | None) -> "Images | Pairs":
 
 
 def _classes(
-    train: "Images", test: "Images", model: "TrainedModel", size: int, progress: Progress
+    train: "Images", test: "Images", model: "TrainedModel", size: int, progress: "Progress"
 ) -> dict[str, float | bool]:
     from batchcut.evaluation import knn_accuracy, linear_probe
 
@@ -224,12 +223,12 @@ def _cells(scores: dict[str, Any]) -> list[str]:
     return [cell(shown, name) for name in COLUMNS]
 
 
-def _reporter(progress: Progress, name: str) -> Callable[[float], None]:
+def _reporter(progress: "Progress", name: str) -> Callable[[float], None]:
     task = progress.add_task(name, total=1.0)
     return lambda done: progress.update(task, completed=done)
 
 
-def _transfer(progress: Progress) -> Callable[[str, int, int], None]:
+def _transfer(progress: "Progress") -> Callable[[str, int, int], None]:
     """Shows how far each file that is fetched has come."""
     reporters: dict[str, Callable[[float], None]] = {}
 

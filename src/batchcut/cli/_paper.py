@@ -2,25 +2,23 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import tyro
+from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
 from batchcut._errors import invalid
 
-from ._console import console, counting_progress
-from ._exit import DONE
-from ._help import summary_of
-from ._options import OptionalPath, Out
+from ._output import console
+from ._verb import DONE, Integer, Out
 
 if TYPE_CHECKING:
     from batchcut.paper import Item, Outcome
 
-COLOURS = {"agrees": "green", "agrees in part": "yellow", "does not agree": "bold red"}
+COLORS = {"agrees": "green", "agrees in part": "yellow", "does not agree": "bold red"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +61,7 @@ class List:
         return DONE
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Run:
     """Compute items and write data, pictures, verdicts and one page that shows all.
 
@@ -78,10 +76,10 @@ class Run:
         ("batchcut paper run all --cifar DATA/cifar-100-python", "with images for the items that train"),
     )
 
-    names: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ... | all", help_behavior_hint="(required)")
-    ] = ()
+    names: Annotated[tuple[str, ...], Parameter(name="NAME", show_default=False)] = ()
     """Labels, as `batchcut paper list` names them, or "all"."""
+
+    _: KW_ONLY
 
     quick: bool = False
     """Fewer seeds and steps: all items within five minutes on two cores."""
@@ -92,10 +90,10 @@ class Run:
     force: bool = False
     """Compute again what is there already."""
 
-    seed: int = 0
+    seed: Integer = 0
     """What all randomness is a function of."""
 
-    cifar: OptionalPath = None
+    cifar: Path | None = None
     """Folder with the CIFAR-100 images (cifar-100-python), for the items that train; otherwise they use the digits."""
 
     json: bool = False
@@ -104,9 +102,15 @@ class Run:
     quiet: bool = False
     """Print nothing."""
 
+    def after_interrupt(self) -> str:
+        """How to go on."""
+        return "the same command goes on where it was stopped"
+
     def run(self) -> int:
         """Runs the items and prints the verdicts."""
         from batchcut.paper import Settings, choose, finished, run_items, write_page
+
+        from ._progress import counting_progress
 
         items = choose(self.names)
         if self.cifar is not None and not (self.cifar / "train").is_file():
@@ -127,33 +131,6 @@ class Run:
         elif not self.quiet:
             _print_outcomes(outcomes, page)
         return DONE
-
-
-@dataclass(frozen=True)
-class Paper:
-    """Reproduce the paper: every figure and table, compared with what the paper says."""
-
-    examples: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("batchcut paper list", "names every figure and table, and what it costs"),
-        ("batchcut paper run all --quick", "all of them on a small scale, within five minutes"),
-        ("batchcut paper run fig:toy_example", "one of them in full"),
-    )
-
-    verb: Annotated[
-        Annotated[List, tyro.conf.subcommand("list", description=summary_of(List))]
-        | Annotated[Run, tyro.conf.subcommand("run", description=summary_of(Run))],
-        tyro.conf.arg(name=""),
-    ]
-
-    verbs: ClassVar[dict[str, type[List] | type[Run]]] = {"list": List, "run": Run}
-
-    def after_interrupt(self) -> str:
-        """How to go on."""
-        return "the same command goes on where it was stopped" if isinstance(self.verb, Run) else ""
-
-    def run(self) -> int:
-        """Does what the verb says."""
-        return self.verb.run()
 
 
 def _item_as_json(item: "Item") -> dict[str, object]:
@@ -177,7 +154,7 @@ def _print_outcomes(outcomes: "Sequence[Outcome]", page: Path) -> None:
     for outcome in outcomes:
         word = outcome.verdict.word
         note = " (from before)" if outcome.reused else f" ({outcome.seconds:.0f} s)"
-        output.print(Text.assemble((outcome.item.label, "bold"), ": ", (word, COLOURS[word]), note))
+        output.print(Text.assemble((outcome.item.label, "bold"), ": ", (word, COLORS[word]), note))
         for finding in outcome.verdict.findings:
             mark = "  =" if finding.agrees else "  ≠"
             output.print(Text(f"{mark} paper: {finding.paper}"))

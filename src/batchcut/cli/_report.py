@@ -1,17 +1,16 @@
 """`batchcut report`: run folders to one page of HTML."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import tyro
+from cyclopts import Parameter
 
-from ._exit import DONE
-from ._options import OptionalPath, Out
+from ._verb import DONE, Out
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Report:
     """Make one page of HTML from the folders of runs: it opens from disk and needs no network.
 
@@ -25,10 +24,10 @@ class Report:
         ("batchcut report runs --texts train.txt", "with a line of text for each training sample"),
     )
 
-    runs: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="(required)")
-    ] = ()
-    """Folders of runs, or folders that hold such."""
+    runs: Annotated[tuple[Path, ...], Parameter(name="RUN", show_default=False)] = ()
+    """Folders of runs, or folders that hold such; at least one."""
+
+    _: KW_ONLY
 
     out: Out = Path("report.html")
     """The page to write."""
@@ -36,7 +35,7 @@ class Report:
     title: str = "batchcut report"
     """The heading of the page."""
 
-    texts: OptionalPath = None
+    texts: Path | None = None
     """A file with a line of text for each training sample, for runs on features."""
 
     json: bool = False

@@ -2,19 +2,17 @@
 
 import json
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import tyro
+from cyclopts import Parameter
 from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._console import console, share_progress
-from ._exit import DONE
-from ._options import OptionalInteger, OptionalOutput, OptionalPath
-from ._target import check_target
+from ._output import console
+from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_target
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
@@ -24,7 +22,7 @@ _NAMES = (("u", "v"), ("train_u", "train_v"))
 _METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Select:
     """Choose batches of hard negatives from embeddings in files.
 
@@ -42,14 +40,16 @@ class Select:
         ("batchcut select pairs.npz --batch-size 64 --json", "what would come out, for scripts"),
     )
 
-    u: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="U")]
+    u: Annotated[Path, Parameter(name="U")]
     """Embeddings of one side, .npy; or one .npz, .safetensors or .parquet file, or folder, with both: `u` and `v`,
     `train_u` and `train_v`, or just two arrays."""
 
-    v: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[V]", help_behavior_hint="")] = None
+    v: Annotated[Path | None, Parameter(name="V")] = None
     """Embeddings of the other side, .npy; row i of both belong together."""
 
-    batch_size: int
+    _: KW_ONLY
+
+    batch_size: Integer
     """How many samples share a batch."""
 
     out: OptionalOutput = None
@@ -64,7 +64,7 @@ class Select:
     pool: OptionalInteger = None
     """cut, spectral: how many random batches are chosen anew at a time; the whole set if left out."""
 
-    margin: Annotated[float | Literal["none"] | None, tyro.conf.arg(metavar="FLOAT|none", help_behavior_hint="")] = None
+    margin: float | Literal["none"] | None = None
     """cut, spectral, shuffle: pairs that come within it of being each other's positives count no weight. 0.05 for cut
     and none for the others if left out."""
 
@@ -80,17 +80,18 @@ class Select:
     q: OptionalInteger = None
     """ordered: how many of them are kept; 1 if left out."""
 
-    seed: int = 0
+    seed: Integer = 0
     """With the epoch, what all randomness is a function of."""
 
-    epoch: int = 0
+    epoch: Integer = 0
     """Which epoch the plan is for."""
 
-    groups: OptionalPath = None
+    groups: Path | None = None
     """One integer or word per sample, .npy or one a line: two of one group share a batch only if they must."""
 
-    leftover: Literal["rotate", "short"] = "rotate"
-    """Where the batch size does not divide the samples: leave some out, or make one short batch."""
+    drop_last: Annotated[bool, Parameter(negative="--no-drop-last")] = True
+    """Where the batch size does not divide the samples, leave some out, others each epoch; or make a short
+    batch."""
 
     json: bool = False
     """Print the outcome as JSON."""
@@ -102,6 +103,8 @@ class Select:
         """Plans, writes the plan and prints what came out."""
         from batchcut.evaluation import health
         from batchcut.selection import Shuffle
+
+        from ._progress import share_progress
 
         if self.out is not None:
             check_target(self.out)
@@ -115,7 +118,7 @@ class Select:
             "seed": self.seed,
             "epoch": self.epoch,
             "groups": None if self.groups is None else read_groups(self.groups),
-            "leftover": self.leftover,
+            "drop_last": self.drop_last,
         }
         with share_progress(hidden=self.quiet or self.json) as progress:
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
@@ -142,8 +145,6 @@ class Select:
             raise ValueError("--k must be given with --method ordered")
         if self.margin == "none":
             asked["margin"] = None
-        if "pool" in asked:
-            asked["partial_pool"] = True  # the number of batches is what it is
         selector: Selector = kind(temperature=self.temperature, **asked)
         return selector
 

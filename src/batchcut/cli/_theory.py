@@ -2,21 +2,21 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import tyro
+from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from ._console import console, counting_progress
-from ._exit import CHECK_FAILED, DONE
+from ._output import console
+from ._verb import CHECK_FAILED, DONE
 
 if TYPE_CHECKING:
-    from batchcut.theory import Check
+    from batchcut.paper.claims import Check
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Theory:
     """Try every claim of the paper and print by what margin it holds.
 
@@ -30,8 +30,10 @@ class Theory:
         ("batchcut theory --json", "for scripts"),
     )
 
-    label: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[LABEL]", help_behavior_hint="")] = None
+    label: Annotated[str | None, Parameter(name="LABEL")] = None
     """LaTeX label of one claim, to see it in detail; all claims if left out."""
+
+    _: KW_ONLY
 
     json: bool = False
     """Print the outcomes as JSON."""
@@ -44,7 +46,9 @@ class Theory:
 
     def run(self) -> int:
         """Tries the claims and prints what came out."""
-        from batchcut.theory import checks, run_checks
+        from batchcut.paper.claims import checks, run_checks
+
+        from ._progress import counting_progress
 
         total = len(checks(self.label))
         outcomes = []

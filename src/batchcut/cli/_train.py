@@ -1,27 +1,25 @@
 """`batchcut train`: from images or pairs to an encoder."""
 
+import gc
 import json
 import shlex
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import tyro
+from cyclopts import Parameter
 from rich.table import Table
 
-from ._console import console
-from ._exit import DONE
-from ._options import OptionalPath, OptionalText
-from ._scores import COLUMNS, cell
-from ._watcher import Watcher
+from ._output import COLUMNS, cell, console
+from ._verb import DONE
 
 if TYPE_CHECKING:
     from batchcut.training import Config, Result
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Train:
     """Train an encoder, with the batches that teach it most, and score its retrieval.
 
@@ -34,35 +32,32 @@ class Train:
         ("batchcut train --recipe cifar100-small --root DATA", "on images"),
         ("batchcut train --recipe pairs --data pairs:FILE", "on pairs of features"),
         ("batchcut train --recipe list", "the names of all recipes"),
-        ("batchcut train epochs=5 optimiser.name=sgd --show", "all settings there are, with two changed"),
+        ("batchcut train epochs=5 optimizer.name=sgd --show", "all settings there are, with two changed"),
         ("batchcut train --resume RUN", "goes on with a run that was stopped"),
     )
 
-    settings: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")
-    ] = ()
-    """Settings that differ, such as optimiser.name=sgd selection.selector.method=spectral."""
+    settings: Annotated[tuple[str, ...], Parameter(name="KEY=VALUE", show_default=False)] = ()
+    """Settings that differ, such as optimizer.name=sgd selection.selector.method=spectral."""
 
-    recipe: OptionalText = None
+    _: KW_ONLY
+
+    recipe: str | None = None
     """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config:
     digits, or pairs where --data says so."""
 
-    config: OptionalPath = None
+    config: Path | None = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
 
-    run_folder: Annotated[
-        Path | None,
-        tyro.conf.arg(name="out", aliases=["-o", "--run"], metavar="PATH", help_behavior_hint=""),
-    ] = None
+    run_folder: Annotated[Path | None, Parameter(name="out", alias=("-o", "--run"))] = None
     """The folder of the run; runs/DATA-METHOD-SEED if left out."""
 
-    resume: OptionalPath = None
+    resume: Path | None = None
     """Go on with the run in this folder."""
 
-    data: OptionalText = None
+    data: str | None = None
     """Short for data.name=...: digits, cifar100, folder:PATH, pairs:FILE and so on."""
 
-    root: OptionalPath = None
+    root: Path | None = None
     """Short for data.root=...: where data sets are."""
 
     download: bool = False
@@ -88,6 +83,8 @@ class Train:
         """Trains and prints what came out."""
         from batchcut.training import recipe_names, resume, to_toml, train
 
+        from ._progress import Watcher
+
         if self.recipe == "list":
             self._show(recipe_names(), "\n".join)
             return DONE
@@ -111,6 +108,7 @@ class Train:
                 result = train(config, self.run_folder or _folder_for(config), observe=watcher)
         if _leads():
             self._print(result)
+        _part()
         return DONE
 
     def _show(self, content: Any, as_text: Callable[[Any], str]) -> None:
@@ -173,6 +171,16 @@ def _folder_for(config: "Config") -> Path:
     data = config.data.name.partition(":")
     name = Path(data[2]).stem if data[2] else data[0]
     return Path("runs") / f"{name}-{type(config.selection.selector).__name__.lower()}-{config.seed}"
+
+
+def _part() -> None:
+    """Lets the processes of a group end together, with nothing left that talks: torch would abort one at its exit."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        gc.collect()
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 def _leads() -> bool:

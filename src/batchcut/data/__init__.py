@@ -1,12 +1,14 @@
 """Data sets: images, and pairs of features, each in a part to learn from and one for the test."""
 
+from ._arrays import open_arrays as open_arrays
+from ._arrays import open_npy as open_npy
 from ._corrupted import CorruptedImages as CorruptedImages
 from ._corrupted import load_corrupted as load_corrupted
-from ._extras import needs as needs
 from ._load import check_name as check_name
 from ._load import load as load
-from ._npy import open_npy as open_npy
-from ._pairs import open_arrays as open_arrays
 from ._records import Images as Images
 from ._records import Pairs as Pairs
 from ._records import Split as Split
+
+# `check_name`, `open_arrays` and `open_npy` are for the other packages alone.
+__all__ = ["CorruptedImages", "Images", "Pairs", "Split", "load", "load_corrupted"]

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from batchcut._errors import check_integer, invalid
+from batchcut._files import existing_file
 
-from ._download import Transfer
-from ._load import default_root
-from ._npy import open_npy
-from ._obtain import existing, obtain_folder
-from ._official import CIFAR100_C, TINY_IMAGENET_C, Archive
-from ._pictures import find_pictures, read_pictures
+from ._arrays import open_npy
+from ._fetch import Archive, Source, Transfer, data_root, obtain_folder
+from ._images import find_images, read_images
 from ._records import Bytes
 
 _LEVELS = 5
@@ -81,12 +79,11 @@ def load_corrupted(
         raise invalid("name", f"be one of {', '.join(_SETS)}", repr(name))
     level = check_integer("severity", severity, at_least=1, at_most=_LEVELS)
     archive, open_set = _SETS[name]
-    place = default_root() if root is None else Path(root).expanduser()
-    return open_set(obtain_folder(archive, place, download=download, progress=progress), level)
+    return open_set(obtain_folder(archive, data_root(root), download=download, progress=progress), level)
 
 
 def _open_cifar(folder: Path, level: int) -> CorruptedImages:
-    files = {name: open_npy(existing(folder / f"{name}.npy")) for name in _NINETEEN}
+    files = {name: open_npy(existing_file(folder / f"{name}.npy")) for name in _NINETEEN}
     lengths = {}
     for name, values in files.items():
         if values.dtype != np.uint8 or values.shape[1:] != (32, 32, 3) or len(values) % _LEVELS or not len(values):
@@ -110,18 +107,27 @@ def _open_tiny(folder: Path, level: int) -> CorruptedImages:
     files: dict[str, list[Path]] = {}
     for name in _FIFTEEN:
         place = folder / name / str(level)
-        files[name] = find_pictures(place)
+        files[name] = find_images(place)
         first = [path.relative_to(folder / _FIFTEEN[0] / str(level)) for path in files[_FIFTEEN[0]]]
         if not files[name] or [path.relative_to(place) for path in files[name]] != first:
             rule = "hold images" if not first else f"hold the same images as {_FIFTEEN[0]}"
             raise ValueError(f"{place} must {rule}; got {len(files[name])} files")
 
     def read(corruption: str, rows: range) -> Bytes:
-        return read_pictures(files[corruption][rows.start : rows.stop], channels=3)
+        return read_images(files[corruption][rows.start : rows.stop], channels=3)
 
     return CorruptedImages(f"tiny-imagenet-c, severity {level}", _FIFTEEN, len(files[_FIFTEEN[0]]), read)
 
 
+def _zenodo(record: int, folder: str, size: int, digest: str, unpacked: int) -> Archive:
+    name = f"{folder}.tar"
+    address = f"https://zenodo.org/records/{record}/files/{name}"
+    source = Source(name=name, addresses=(address,), size=size, checksum=f"md5:{digest}")
+    return Archive(source=source, folder=folder, unpacked=unpacked)
+
+
+CIFAR100_C = _zenodo(3555552, "CIFAR-100-C", 2_918_473_216, "11f0ed0f1191edbf9fa23466ae6021d3", 3_100_000_000)
+TINY_IMAGENET_C = _zenodo(2536630, "Tiny-ImageNet-C", 1_794_775_040, "f9c9a9dbdc11469f0b850190f7ad8be1", 2_500_000_000)
 _SETS: dict[str, tuple[Archive, Callable[[Path, int], CorruptedImages]]] = {
     "cifar100-c": (CIFAR100_C, _open_cifar),
     "tiny-imagenet-c": (TINY_IMAGENET_C, _open_tiny),

@@ -1,29 +1,17 @@
 """From a name to a data set."""
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 from batchcut._errors import check_integer, invalid, wrong_type
 
-from ._cifar import load_cifar10, load_cifar100
-from ._digits import load_digits
-from ._download import Transfer
-from ._fashion import load_fashion_mnist
-from ._folder import load_folder
-from ._obtain import obtain_folder
-from ._official import CIFAR10, CIFAR100, TINY_IMAGENET, Archive
+from ._fetch import Transfer, data_root
+from ._images import load_folder
 from ._pairs import load_pairs
+from ._published import PUBLISHED, load_digits, load_published
 from ._records import Split
-from ._tiny_imagenet import load_tiny_imagenet
 
-_ARCHIVES: dict[str, tuple[Archive, Callable[[Path], Split]]] = {
-    "cifar10": (CIFAR10, load_cifar10),
-    "cifar100": (CIFAR100, load_cifar100),
-    "tiny-imagenet": (TINY_IMAGENET, load_tiny_imagenet),
-}
 _PLACED = ("folder", "pairs")
-_NAMES = ("digits", "fashion-mnist", *_ARCHIVES, "folder:PATH", "pairs:FILE")
+_NAMES = ("digits", *PUBLISHED, "folder:PATH", "pairs:FILE")
 
 
 def check_name(argument: str, name: object) -> None:
@@ -56,7 +44,7 @@ def load(
       where sub-folders name them.
     - `pairs:FILE`: two aligned arrays of features in `.npz`, `.safetensors`, `.parquet`, a folder of `.npy` files, or
       two `.npy` files with a comma between them: `train_u`, `train_v`, `test_u`, `test_v`, or `u` and `v`, which are
-      split by the seed. What is named by parts stays memory-mapped, but for compressed files and Parquet.
+      split by the seed. What is named by parts in `.npy` or `.safetensors` stays memory-mapped.
 
     Args:
         name: One of the names above.
@@ -80,15 +68,4 @@ def load(
         return load_pairs(address, seed=seed)
     if name == "digits":
         return load_digits(seed=seed)
-    place = default_root() if root is None else Path(root).expanduser()
-    if name == "fashion-mnist":
-        return load_fashion_mnist(place, download=download, progress=progress)
-    archive, read = _ARCHIVES[name]
-    return read(obtain_folder(archive, place, download=download, progress=progress))
-
-
-def default_root() -> Path:
-    """Where data sets are kept unless told otherwise: `$BATCHCUT_DATA`, or else `batchcut` in the user's cache."""
-    if told := os.environ.get("BATCHCUT_DATA"):
-        return Path(told).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "batchcut"
+    return load_published(name, data_root(root), download=download, progress=progress)

@@ -12,6 +12,9 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Features = npt.NDArray[np.floating[Any]]
 
+_TEST_SHARE = 5  # one in so many is for the test,
+_MOST_TESTED = 10_000  # but no more than this
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -47,6 +50,10 @@ class Images:
         channels, height, width = self.pixels.shape[1:]
         return int(channels), int(height), int(width)
 
+    def take(self, rows: Ints | slice) -> "Images":
+        """The images in these rows."""
+        return Images(self.name, self.pixels[rows], None if self.labels is None else self.labels[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -74,6 +81,10 @@ class Pairs:
     def __len__(self) -> int:
         return int(self.u.shape[0])
 
+    def take(self, rows: Ints | slice) -> "Pairs":
+        """The pairs in these rows; numbered ones are copied into memory, also where these are mapped."""
+        return Pairs(self.name, self.u[rows], self.v[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -95,3 +106,21 @@ class Split:
                 raise invalid("test", f"hold features as wide as train's, {widths[0]}", widths[1])
         else:
             raise wrong_type("test", f"be {type(self.train).__name__}, as train is", self.test)
+
+
+def split_at_random(samples: Images | Pairs, *, seed: int) -> Split:
+    """Gives a set that comes without a test part one, by `split_rows`."""
+    train, test = split_rows(len(samples), seed=seed)
+    return Split(samples.take(train), samples.take(test))
+
+
+def split_rows(count: int, *, seed: int) -> tuple[Ints, Ints]:
+    """Which of N rows are to learn from and which are for the test, both ascending.
+
+    The test part is a fifth of the rows, at most 10,000, drawn by the seed.
+    """
+    if count < 2 * _TEST_SHARE:
+        raise invalid("a set without a test part", f"hold at least {2 * _TEST_SHARE} samples to be split", count)
+    order = np.random.default_rng(seed).permutation(count)
+    held_out = min(_MOST_TESTED, count // _TEST_SHARE)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])

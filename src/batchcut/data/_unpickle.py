@@ -2,7 +2,8 @@
 
 A pickle is a program. This reader checks its instructions before it runs them, and hands it stand-ins in place of
 NumPy's own constructors, which were not made for hostile input: dtypes come from a short list, and an array is made
-here from its bytes and shape.
+here from its bytes and shape. It is made by hand because CIFAR is published as pickles, and no library reads those of
+Python 2 without running what they say.
 """
 
 import io
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+
+from batchcut._files import reading
 
 _ALLOWED = frozenset({
     "PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1",
@@ -34,12 +37,9 @@ def load_pickle(path: Path) -> object:
     Strings of Python 2 come back as bytes. Anything else in the file is a `ValueError`.
     """
     data = path.read_bytes()
-    try:
+    with reading(path, "be a pickle of arrays and plain containers, undamaged", found=""):
         _check_instructions(data)
         return _finished(_Unpickler(io.BytesIO(data), encoding="bytes").load(), 0, {})
-    except Exception as error:  # whatever a damaged program does, it is the file's fault
-        reason = str(error) or type(error).__name__
-        raise ValueError(f"{path} must be a pickle of arrays and plain containers, undamaged; got {reason}") from error
 
 
 def _check_instructions(data: bytes) -> None:

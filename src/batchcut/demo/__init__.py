@@ -5,3 +5,5 @@ from ._demo import Outcome as Outcome
 from ._demo import Row as Row
 from ._demo import demo_config as demo_config
 from ._demo import run_demo as run_demo
+
+__all__ = ["METHODS", "Outcome", "Row", "demo_config", "run_demo"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from batchcut._errors import check_integer
+from batchcut._progress import silent
 from batchcut.report import compare, read_run, write_report
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
 from batchcut.training import (
@@ -17,7 +18,7 @@ from batchcut.training import (
     KeepingSettings,
     ModelSettings,
     ObjectiveSettings,
-    OptimiserSettings,
+    OptimizerSettings,
     SelectionSettings,
     ViewSettings,
     to_toml,
@@ -93,7 +94,7 @@ def demo_config(method: str, *, seed: int, quick: bool = False) -> Config:
         model=ModelSettings(encoder="small-resnet", width=4 if quick else 8, projection=64, dim=32),
         objective=ObjectiveSettings(loss="simclr", temperature=_TEMPERATURE),
         selection=SelectionSettings(selector=selectors[method]),
-        optimiser=OptimiserSettings(name="adamw", learning_rate=0.003, weight_decay=1e-4),
+        optimizer=OptimizerSettings(name="adamw", learning_rate=0.003, weight_decay=1e-4),
         evaluation=EvaluationSettings(draws=2),
         keeping=KeepingSettings(checkpoint_epochs=4, checkpoints=1),
     )
@@ -132,8 +133,8 @@ def run_demo(
         _check_same_settings(job)
     folder.mkdir(parents=True, exist_ok=True)
     if not all(job.done for job in jobs):
-        _compile(demo_config("Cut", seed=0, quick=quick), _FEW if quick else _ALL, observe or _ignore)
-    run_jobs(jobs, workers=workers, observe=observe or _ignore)
+        _compile(demo_config("Cut", seed=0, quick=quick), _FEW if quick else _ALL, observe or silent)
+    run_jobs(jobs, workers=workers, observe=observe or silent)
     comparison = compare([read_run(job.run) for job in jobs])
     rows = []
     for group in comparison.groups:
@@ -172,7 +173,3 @@ def _check_same_settings(job: Job) -> None:
             f"{job.run} holds a run with other settings ({old} there, {new} here); "
             "remove it, or choose another folder with --out"
         )
-
-
-def _ignore(_: object) -> None:
-    """Observes nothing."""

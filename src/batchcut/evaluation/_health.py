@@ -95,8 +95,8 @@ def _alike(rows: Floats) -> float:
 
 
 def _directions(rows: Floats) -> float:
-    centred = rows - rows.mean(axis=0, dtype=np.float64)
-    covariance = centred.T @ centred / len(rows)
+    centered = rows - rows.mean(axis=0, dtype=np.float64)
+    covariance = centered.T @ centered / len(rows)
     trace, square = float(np.trace(covariance)), float(np.square(covariance).sum())
     return trace**2 / square if trace > 1e-10 else 0.0
 

@@ -27,15 +27,15 @@ def knn_accuracy(
     test: object,
     test_labels: object,
     *,
-    neighbours: int = 20,
+    neighbors: int = 20,
     temperature: float = 0.07,
 ) -> float:
     """The share of test: (M, d) whose class is that of their neighbours in train: (N, d), by cosine similarity s.
 
-    Each of the `neighbours` nearest, or all N where they are fewer, has exp(s / τ) votes for its class. Of classes
+    Each of the `neighbors` nearest, or all N where they are fewer, has exp(s / τ) votes for its class. Of classes
     with as many votes, the one with the smallest number wins. Memory is a tile of 1,024 test rows times N.
     """
-    wanted = check_integer("neighbours", neighbours, at_least=1)
+    wanted = check_integer("neighbors", neighbors, at_least=1)
     tau = check_positive("temperature", temperature)
     known, labels, rows, truth = _checked(train, train_labels, test, test_labels)
     classes, codes = np.unique(labels, return_inverse=True)
@@ -52,13 +52,7 @@ def knn_accuracy(
 
 
 def linear_probe(
-    train: object,
-    train_labels: object,
-    test: object,
-    test_labels: object,
-    *,
-    strength: float = 1.0,
-    steps: int = 500,
+    train: object, train_labels: object, test: object, test_labels: object, *, strength: float = 1.0, steps: int = 500
 ) -> Probe:
     """The share of test: (M, d) that logistic regression, fitted on train: (N, d), puts in the right class.
 
@@ -91,10 +85,7 @@ def _checked(
     known, rows = unit_rows("train", train), unit_rows("test", test)
     if known.shape[1] != rows.shape[1]:
         raise invalid("test", f"be as wide as train, {known.shape[1]}", rows.shape[1])
-    labels, truth = (
-        _labels("train_labels", train_labels, len(known)),
-        _labels("test_labels", test_labels, len(rows)),
-    )
+    labels, truth = _labels("train_labels", train_labels, len(known)), _labels("test_labels", test_labels, len(rows))
     return known, labels, rows, truth
 
 

@@ -1,12 +1,12 @@
 """Retrieval: how often an embedding finds its own partner among all."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from batchcut._errors import check_integer, invalid
+from batchcut.selection import kernel
 
 from ._embeddings import Floats, unit_rows
 
@@ -36,6 +36,9 @@ class Ranks:
     mrr: float
     mean_rank: float
     median_rank: float
+
+
+SCORES = tuple(field.name for field in fields(Ranks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +87,8 @@ class Retrieval:
 
     def as_dict(self) -> dict[str, float | int | dict[str, float]]:
         """All of it in plain numbers: the means of both ways, then each way's own."""
-        means = {name: float(getattr(self, name)) for name in ("top1", "top5", "top10", "mrr", "mean_rank")}
-        return {"count": self.count, **means, "median_rank": self.median_rank} | {
-            "u_to_v": asdict(self.u_to_v),
-            "v_to_u": asdict(self.v_to_u),
-        }
+        means = {score: float(getattr(self, score)) for score in SCORES}
+        return {"count": self.count, **means, "u_to_v": asdict(self.u_to_v), "v_to_u": asdict(self.v_to_u)}
 
 
 def retrieval(u: object, v: object, *, tile: int = _TILE) -> Retrieval:
@@ -128,7 +128,7 @@ def pair_ranks(u: Floats, v: Floats, tile: int) -> tuple[Doubles, Doubles]:
     return (there + 1) / 2, (back + 1) / 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_both_ways(similarity: Floats, row_own: Floats, column_own: Floats, there: Ints, back: Ints) -> None:
     """Adds 2 for each entry above the row's (column's) own similarity and 1 for each as large as it."""
     for i in range(similarity.shape[0]):

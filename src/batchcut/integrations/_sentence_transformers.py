@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -16,11 +16,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from batchcut._errors import check_integer, invalid
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
 
-from ._settings import PlanSettings
 from ._texts import groups_by_text
 
 ROWS_AT_ONCE = 4096
 STATE_NAME = "batchcut"
+_SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "progress")
 
 Encode = Callable[[str, list[str]], Tensor]
 
@@ -47,11 +47,13 @@ class PlannedTexts(TrainerCallback):
         encode_batch_size: for `model.encode`.
         dtype: in which embeddings are kept.
         progress_bar: whether encoding shows one.
-        settings: as for `PlannedBatchSampler`: selector, shuffle_batches, refresh, progress and warmup, which is 0
-            here. The seed and what happens to the last batch (`dataloader_drop_last`) are the training arguments'.
+        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, progress and shuffled_epochs, which
+            is 0 here. The seed and what happens to the last batch (`dataloader_drop_last`) are the training
+            arguments', the groups are those of the texts.
 
     Attributes:
-        samplers: those of the present training, one for each data set; `sampler.plan` is the last plan.
+        sampler: that of the present training, with the last plan in `sampler.plan`.
+        samplers: all of them, one for each data set.
     """
 
     def __init__(
@@ -62,14 +64,17 @@ class PlannedTexts(TrainerCallback):
         encode_batch_size: int = 64,
         dtype: torch.dtype = torch.float32,
         progress_bar: bool = False,
-        **settings: Unpack[PlanSettings],
+        **settings: Any,
     ) -> None:
         self.model = model
         self.encode = encode
         self.encode_batch_size = check_integer("encode_batch_size", encode_batch_size, at_least=1)
         self.dtype = dtype
         self.progress_bar = progress_bar
-        self.settings: PlanSettings = {"warmup": 0, **settings}
+        for name in settings:
+            if name not in _SETTINGS:
+                raise invalid(name, f"not be given here, where {', '.join(_SETTINGS)} can be", repr(settings[name]))
+        self.settings = {"shuffled_epochs": 0} | settings
         self._batches: list[TextBatches] = []
         self._kept_for: list[tuple[int, bool]] = []
         self._called_back = False
@@ -78,6 +83,11 @@ class PlannedTexts(TrainerCallback):
     def samplers(self) -> list[PlannedBatchSampler]:
         """The samplers of the present training."""
         return [batches.planned for batches in self._batches if batches.planned is not None]
+
+    @property
+    def sampler(self) -> PlannedBatchSampler | None:
+        """The sampler of the present training on one data set; the first of several."""
+        return next(iter(self.samplers), None)
 
     def __call__(
         self,
@@ -188,8 +198,8 @@ class TextBatches(Sampler[list[int]]):
     @property
     def batch_size(self) -> int | None:
         """None where processes get batches that differ in size; accelerate would lose some of them."""
-        even = self.drop_last or len(self.dataset) % (self.size * self.sharding.world) == 0
-        return self.size if even or self.sharding.world == 1 else None
+        even = self.drop_last or len(self.dataset) % (self.size * self.sharding.world_size) == 0
+        return self.size if even or self.sharding.world_size == 1 else None
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is; the trainer calls it."""
@@ -199,14 +209,13 @@ class TextBatches(Sampler[list[int]]):
 
     def start(self) -> None:
         """Makes the sampler: from now on batches are planned."""
-        width = self.owner.embed(self.columns[0], self._texts([0])[0]).shape[1]
-        bank = EmbeddingBank(len(self.dataset), width, dtype=self.owner.dtype, device=self.owner.model.device)
+        bank = EmbeddingBank(len(self.dataset), dtype=self.owner.dtype)
         self.planned = PlannedBatchSampler(
             bank,
             batch_size=self.size,
             seed=self.seed,
             groups=groups_by_text(self._rows()),
-            leftover="rotate" if self.drop_last else "short",
+            drop_last=self.drop_last,
             sharding=self.sharding,
             **self.owner.settings,
         )
@@ -216,7 +225,7 @@ class TextBatches(Sampler[list[int]]):
             return len(self.planned)
         used = len(self.dataset)
         if self.drop_last:
-            unit = self.size * self.sharding.world
+            unit = self.size * self.sharding.world_size
             used = used // unit * unit
         return self.sharding.count(-(-used // self.size))
 
@@ -236,7 +245,7 @@ class TextBatches(Sampler[list[int]]):
 
     def _fill(self, bank: EmbeddingBank) -> None:
         """Encodes the rows of this process; the sampler joins those of all."""
-        mine = range(self.sharding.rank, len(self.dataset), self.sharding.world)
+        mine = range(self.sharding.rank, len(self.dataset), self.sharding.world_size)
         quiet = self.sharding.rank > 0 or not self.owner.progress_bar
         with tqdm(total=len(mine), desc="Encoding", disable=quiet) as bar:
             for start in range(0, len(mine), ROWS_AT_ONCE):
@@ -268,7 +277,7 @@ def _text_columns(dataset: Dataset, labels: Sequence[str]) -> list[str]:
 def _this_process() -> Sharding:
     """Which process this is; accelerate has wrapped the sampler and deals its batches out."""
     if dist.is_available() and dist.is_initialized():
-        return Sharding(rank=dist.get_rank(), world=dist.get_world_size(), mode="dealt")
+        return Sharding(rank=dist.get_rank(), world_size=dist.get_world_size(), mode="dealt")
     return Sharding()
 
 

@@ -1,7 +1,8 @@
 """Hugging Face Trainer: a mixin that plans its training batches, records the embeddings and travels in checkpoints."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,13 +12,10 @@ from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
-from batchcut._errors import invalid
-from batchcut.sampling import EmbeddingBank, Indexed, PlannedBatchSampler
+from batchcut._errors import invalid, wrong_type
+from batchcut.sampling import EmbeddingBank, Indexed, IndexedCollate, PlannedBatchSampler, PlanSettings
 
-from ._accelerate import prepare_loader, sharding_of
-from ._collate import Within
-from ._settings import SamplerSettings
-from ._state import joined_state, load_joined_state
+from ._accelerate import prepare_data_loader_as_it_is, sharding_of
 
 if TYPE_CHECKING:
     from transformers import Trainer as _Base
@@ -37,7 +35,7 @@ class PlanningMixin(_Base):
 
         class PlanningTrainer(PlanningMixin, Trainer): ...
 
-        trainer = PlanningTrainer(model=model, args=args, train_dataset=dataset, bank=EmbeddingBank(len(dataset), 512))
+        trainer = PlanningTrainer(model=model, args=args, train_dataset=dataset, temperature=0.05)
 
     The model's output must hold the embeddings of the two sides, as `u` and `v` or as those of `CLIPModel` are called;
     for any other, override `embeddings_of`. Batch size, workers and collation are those of the training arguments.
@@ -45,31 +43,33 @@ class PlanningMixin(_Base):
     same remaining batches. With more than one process each takes other batches, unless mode="split".
 
     Args:
-        bank: the embeddings to plan by, as long as the training set.
+        bank: one of your own, in half precision, on another device or in a file; as long as the training set.
         mode: "whole", each process takes other batches; or "split", each takes its part of batches of
             `per_device_train_batch_size` times the number of processes, for losses that gather negatives. If left out,
             what `split_batches` in the arguments' `accelerator_config` says.
-        plan: as for `PlannedBatchSampler`: selector, seed, groups, leftover, average_views, shuffle_batches,
-            refresh, warmup and progress. The seed is that of the training arguments if left out.
+        arguments: those of `PlannedBatchSampler` that say how to plan: selector, temperature, seed, groups, drop_last,
+            average_views, replan_every, shuffled_epochs and progress; all others are the trainer's. The seed is that of
+            the training arguments if left out.
 
     Attributes:
-        planned: the sampler of the present training, with the last plan in `planned.plan`.
+        bank: the embeddings recorded so far; None before the training begins.
+        sampler: the sampler of the present training, with the last plan in `sampler.plan`.
     """
 
     def __init__(
         self,
         *args: Any,
-        bank: EmbeddingBank,
+        bank: EmbeddingBank | None = None,
         mode: Literal["whole", "split"] | None = None,
-        plan: SamplerSettings | None = None,
-        **kwargs: Any,
+        **arguments: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        names = PlanSettings.__annotations__
+        super().__init__(*args, **{name: value for name, value in arguments.items() if name not in names})
         self.bank = bank
-        self.planned: PlannedBatchSampler | None = None
+        self.sampler: PlannedBatchSampler | None = None
         self._mode = mode
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        self._settings: SamplerSettings = {"seed": seed, **(plan or {})}
+        self._settings = {"seed": seed} | {name: value for name, value in arguments.items() if name in names}
         self._resume_from: str | None = None
         self.add_callback(_SaveState(self))
 
@@ -88,16 +88,17 @@ class PlanningMixin(_Base):
         sharding = sharding_of(self.accelerator, mode=self._mode)
         size = plain.batch_sampler.batch_size
         if sharding.mode == "split" and not self.accelerator.split_batches:
-            size *= sharding.world
+            size *= sharding.world_size
+        self.bank = EmbeddingBank(len(dataset)) if self.bank is None else self.bank
         if len(dataset) != len(self.bank):
             raise invalid("bank", f"be as long as the training set, {len(dataset)}", len(self.bank))
-        self.planned = PlannedBatchSampler(self.bank, batch_size=size, sharding=sharding, **self._settings)
+        self.sampler = PlannedBatchSampler(self.bank, batch_size=size, sharding=sharding, **self._settings)
         if self._resume_from is not None:
             self._load(Path(self._resume_from) / STATE_FILE)
         loader: DataLoader[Any] = DataLoader(
             dataset,
-            batch_sampler=self.planned,
-            collate_fn=Within(plain.collate_fn, INDEX),
+            batch_sampler=self.sampler,
+            collate_fn=_IndexWithin(plain.collate_fn),
             num_workers=plain.num_workers,
             pin_memory=plain.pin_memory,
             persistent_workers=plain.persistent_workers,
@@ -105,14 +106,14 @@ class PlanningMixin(_Base):
             worker_init_fn=plain.worker_init_fn,
             multiprocessing_context=plain.multiprocessing_context,
         )
-        return prepare_loader(self.accelerator, loader)
+        return prepare_data_loader_as_it_is(self.accelerator, loader)
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """The trainer's loss; the embeddings of a training batch are recorded on the way."""
         index = inputs.pop(INDEX, None)
-        if index is None:
+        if index is None or self.bank is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         self.bank.record(index, *self.embeddings_of(outputs))
@@ -128,10 +129,27 @@ class PlanningMixin(_Base):
         raise invalid("the model's output", f"hold {names} (or override embeddings_of)", got)
 
     def _load(self, path: Path) -> None:
-        if self.planned is None or not path.exists():
+        if self.sampler is None or not path.exists():
             warnings.warn(f"{path} is not there: the bank starts as it is, and the epoch anew", stacklevel=2)
             return
-        load_joined_state(self.planned, torch.load(path, map_location="cpu", weights_only=True))
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        self.sampler.bank.load_state_dict(state["bank"])
+        self.sampler.load_state_dict(state["sampler"])
+
+
+@dataclass(frozen=True)
+class _IndexWithin:
+    """Collates items of `Indexed` to a dictionary with the indices under a key of its own."""
+
+    collate: Callable[[list[Any]], Any]
+
+    def __call__(self, samples: Sequence[tuple[int, Any]]) -> MutableMapping[str, Any]:
+        """The batch of the samples (index, item), with index: (B,)."""
+        index, batch = IndexedCollate(self.collate)(samples)
+        if not isinstance(batch, MutableMapping):
+            raise wrong_type("data_collator", "give a dictionary", batch)
+        batch[INDEX] = index
+        return batch
 
 
 class _SaveState(TrainerCallback):
@@ -141,11 +159,13 @@ class _SaveState(TrainerCallback):
         self.trainer = trainer
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:  # noqa: ARG002
-        planned = self.trainer.planned
-        if planned is None or args.save_only_model:
+        sampler = self.trainer.sampler
+        if sampler is None or args.save_only_model:
             return
+        if sampler.sharding.world_size > 1:
+            sampler.bank.join()  # so that the state of any one process is that of all
         # Position 0: the trainer itself skips the batches that it has trained on.
-        kept = joined_state(planned, epoch=planned.epoch, position=0)
+        kept = {"sampler": sampler.state_dict(position=0), "bank": sampler.bank.state_dict()}
         if args.should_save:
             folder = Path(str(args.output_dir)) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
             torch.save(kept, folder / STATE_FILE)

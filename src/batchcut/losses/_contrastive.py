@@ -1,29 +1,47 @@
-"""The two-sided contrastive loss of the paper."""
+"""The two-sided contrastive loss: CLIP's, and the paper's own definition."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from batchcut._conventions import DEFAULT_TEMPERATURE
+
 from ._validate import check_pair, check_temperature
 
 
-def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
-    r"""Two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of `u` and row i of `v` are a positive pair.
+def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPERATURE) -> Tensor:
+    r"""CLIP's loss, two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of both is a positive pair.
+
+    Rows are scaled to unit length, and the mean is over both directions:
+
+    .. math::
+        -\frac1{2n} \sum_i \log \frac{e^{u_i \cdot v_i / \tau}}{\sum_j e^{u_i \cdot v_j / \tau}}
+        -\frac1{2n} \sum_i \log \frac{e^{v_i \cdot u_i / \tau}}{\sum_j e^{v_i \cdot u_j / \tau}}
+
+    So it equals CLIP's; SimCLR's `nt_xent` also contrasts views of one side. The paper's own definition, which adds the
+    directions and takes rows as they are, is `losses.paper.contrastive_loss`: twice this one for unit rows.
+
+    Args:
+        u: embeddings of one side of the pairs.
+        v: embeddings of the other side.
+        temperature: τ, a number above 0, or a tensor that holds one if it is learned.
+
+    Returns:
+        The loss, a scalar; in float32 at least, whatever the dtype of the embeddings.
+    """
+    check_pair(u, v)
+    return two_sided_loss(similarities(unit_rows(u), unit_rows(v), check_temperature(temperature))) / 2
+
+
+def paper_contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
+    r"""The paper's L of u: (n, d) and v: (n, d): two-sided InfoNCE, directions added, rows taken as they are.
 
     .. math::
         L(U, V) = -\frac1n \sum_i \log \frac{e^{u_i \cdot v_i / \tau}}{\sum_j e^{u_i \cdot v_j / \tau}}
                   -\frac1n \sum_i \log \frac{e^{v_i \cdot u_i / \tau}}{\sum_j e^{v_i \cdot u_j / \tau}}
 
-    (`eq:full_CLIP_loss`, with the temperature :math:`\tau` that the paper sets to 1). The directions are added, not
-    averaged: CLIP's loss is half of this one. Rows are used as they are; the paper takes them to have unit length.
-
-    Args:
-        u: embeddings of one side of the pairs.
-        v: embeddings of the other side.
-        temperature: a number above 0, or a tensor that holds one if it is learned.
-
-    Returns:
-        The loss, a scalar; in float32 at least, whatever the dtype of the embeddings.
+    (`eq:full_CLIP_loss`, with the temperature :math:`\tau` that the paper sets to 1). For unit rows it is twice
+    `losses.contrastive_loss`, and so twice CLIP's.
     """
     check_pair(u, v)
     return two_sided_loss(similarities(u, v, check_temperature(temperature)))

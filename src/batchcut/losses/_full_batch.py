@@ -5,9 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ._contrastive import at_least_float32, without_autocast
+from batchcut._conventions import DEFAULT_TEMPERATURE
+
+from ._contrastive import at_least_float32, unit_rows, without_autocast
 from ._validate import check_pair, check_temperature
 
 STRIPE = 2**21
@@ -17,12 +18,19 @@ FEWEST_ROWS = 256
 """... but no stripe so thin that the matrix products become slow."""
 
 
-def full_batch_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
-    """`contrastive_loss` of u: (n, d) and v: (n, d), same value and gradient, in O(n d) memory.
+def full_batch_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPERATURE) -> Tensor:
+    """`contrastive_loss` (CLIP's) of u: (n, d) and v: (n, d), same value and gradient, in O(n d) memory.
 
-    The n × n similarities are made in stripes of rows. A first pass keeps the log-sum of each row and column; the
-    backward pass makes the stripes anew. Not twice differentiable.
+    Rows are scaled to unit length, and the mean is over both directions. The n × n similarities are made in stripes of
+    rows. A first pass keeps the log-sum of each row and column; the backward pass makes the stripes anew. Not twice
+    differentiable.
     """
+    check_pair(u, v)
+    return paper_full_batch_loss(unit_rows(u), unit_rows(v), temperature=temperature) / 2
+
+
+def paper_full_batch_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
+    """The paper's L of u: (n, d) and v: (n, d) in O(n d) memory; for unit rows twice `losses.full_batch_loss`."""
     check_pair(u, v)
     # Scaled outside of the function below, so that autograd finds the gradient of a learned temperature.
     scaled = at_least_float32(u) / check_temperature(temperature)
@@ -40,8 +48,9 @@ class _FullBatchLoss(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled():  # not torch's own check, which what stands before this function would hide
+            raise RuntimeError("full_batch_loss cannot be differentiated twice; contrastive_loss can")
         u, v, rows, columns = ctx.saved_tensors
         # n ∂L/∂X = P + Q - 2 I, with P and Q the softmax over rows and columns (`lem:loss_M_is_lip_and_bdd`).
         grad_u, grad_v = -2 * v, -2 * u

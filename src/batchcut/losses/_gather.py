@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import invalid
 
 from ._contrastive import contrastive_loss
@@ -37,11 +38,12 @@ def _joined(argument: str, x: Tensor, group: dist.ProcessGroup | None) -> Tensor
 
 
 def gathered_contrastive_loss(
-    u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0, group: dist.ProcessGroup | None = None
+    u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPERATURE, group: dist.ProcessGroup | None = None
 ) -> Tensor:
-    """`contrastive_loss` of the batch that all processes hold together; u: (n, d), v: (n, d) are the rows of this one.
+    """`contrastive_loss` (CLIP's) of the batch that all processes hold together; u, v: (n, d) are the rows of this one.
 
-    Every process gets the same value. See `gather` for the gradient.
+    Rows are scaled to unit length, and the mean is over both directions. Every process gets the same value. See
+    `gather` for the gradient.
     """
     check_forms(u, v, at_least=0)
     return contrastive_loss(_joined("u", u, group), _joined("v", v, group), temperature=temperature)

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import check_integer, invalid
 
 from ._combinations import combinations
-from ._contrastive import similarities, two_sided_loss
+from ._contrastive import similarities, two_sided_loss, unit_rows
 from ._validate import check_pair, check_temperature
 
 CHUNK = 2**24
@@ -34,26 +35,45 @@ def minibatch_loss(
     batches: Batches,
     *,
     batch_size: int | None = None,
-    temperature: float | Tensor = 1.0,
+    temperature: float | Tensor = DEFAULT_TEMPERATURE,
     reduction: Literal["mean", "none"] = "mean",
 ) -> Tensor:
-    r"""Mean contrastive loss of u: (N, d) and v: (N, d) over a set S of batches, a partition or not.
+    """Mean of `contrastive_loss` (CLIP's) of u: (N, d) and v: (N, d) over a set S of batches, a partition or not.
 
-    .. math:: L_{mini}(U, V; S) = \frac1{|S|} \sum_{b \in S} L(U_b, V_b)
-
-    (`prob:mini-batch`).
+    Rows are scaled to unit length, and the mean is over both directions. `losses.paper.minibatch_loss` is the paper's
+    own definition, twice this one for unit rows.
 
     Args:
         u: embeddings of one side of the pairs.
         v: embeddings of the other side.
         batches: (K, B) indices, as a tensor, an array or nested lists; or "all" C(N, B) batches of `batch_size`.
         batch_size: B; needed for "all", otherwise taken from `batches`.
-        temperature: a number above 0, or a tensor that holds one.
+        temperature: τ, a number above 0, or a tensor that holds one.
         reduction: "mean", or "none" for the (K,) losses of the batches, in the order given ("all": lexicographic).
 
     Returns:
         A scalar, or (K,) losses. Memory stays bounded however many batches there are: they are worked through in
         stretches, which the backward pass computes anew.
+    """
+    check_pair(u, v)
+    rows = unit_rows(u), unit_rows(v)
+    return paper_minibatch_loss(*rows, batches, batch_size=batch_size, temperature=temperature, reduction=reduction) / 2
+
+
+def paper_minibatch_loss(
+    u: Tensor,
+    v: Tensor,
+    batches: Batches,
+    *,
+    batch_size: int | None = None,
+    temperature: float | Tensor = 1.0,
+    reduction: Literal["mean", "none"] = "mean",
+) -> Tensor:
+    r"""The paper's mean loss of u, v: (N, d) over a set S of batches; for unit rows twice `losses.minibatch_loss`.
+
+    .. math:: L_{mini}(U, V; S) = \frac1{|S|} \sum_{b \in S} L(U_b, V_b)
+
+    (`prob:mini-batch`), with L of `paper.contrastive_loss`. The arguments are those of `losses.minibatch_loss`.
     """
     check_pair(u, v)
     temperature = check_temperature(temperature)

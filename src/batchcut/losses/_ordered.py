@@ -8,7 +8,7 @@ from torch import Tensor
 
 from batchcut._errors import check_integer, invalid
 
-from ._minibatch import minibatch_loss, readable
+from ._minibatch import paper_minibatch_loss, readable
 from ._validate import check_pair
 
 MOST_WEIGHTS = 10**8
@@ -104,13 +104,14 @@ def ordered_loss(u: Tensor, v: Tensor, *, batch_size: int, k: int, q: int, tempe
 
     .. math:: \tilde L(U, V) = \frac1q \sum_{j=1}^{\binom NB} \gamma_j L(U_{(j)}, V_{(j)})
 
-    (`eq:osgd-loss`), where batch (j) has the j-th highest loss and γ are the `order_weights`. It is the expected mean
-    loss of the q batches that a step takes. For k = q it is the mean over all batches, for q = 1 and k = C(N, B) the
-    highest loss. Where two batches tie it is not differentiable, and the gradient is that of one of the two orders.
+    (`eq:osgd-loss`) with L of `paper.contrastive_loss`, where batch (j) has the j-th highest loss and γ are the
+    `order_weights`. It is the expected mean loss of the q batches that a step takes. For k = q it is the mean over all
+    batches, for q = 1 and k = C(N, B) the highest loss. Where two batches tie it is not differentiable, and the
+    gradient is that of one of the two orders.
     """
     check_pair(u, v)
     total = math.comb(len(u), check_integer("batch_size", batch_size, at_least=2, at_most=len(u)))
     _check_draw(total, k, q)
-    losses = minibatch_loss(u, v, "all", batch_size=batch_size, temperature=temperature, reduction="none")
+    losses = paper_minibatch_loss(u, v, "all", batch_size=batch_size, temperature=temperature, reduction="none")
     weights = order_weights(total, k, q)
     return (weights.to(losses) * losses.sort(descending=True).values).sum() / q

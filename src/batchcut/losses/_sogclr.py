@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
 
 from ._contrastive import similarities, unit_rows
@@ -17,16 +18,18 @@ def sogclr_loss(
 ) -> tuple[Tensor, Tensor]:
     r"""SogCLR's estimator for two views u: (n, d), v: (n, d), given the averages so far; returns the new ones too.
 
-    With z the 2n normalised views, g_i the mean of :math:`e^{z_i \cdot z_j / \tau}` over the 2n - 2 views of other
-    samples, and s_i the moving average of the sample that i shows,
+    Rows are scaled to unit length, and the mean is over all views. With z the 2n views, g_i the mean of
+    :math:`e^{z_i \cdot z_j / \tau}` over the 2n - 2 views of other samples, and s_i the moving average of the sample
+    that i shows,
 
     .. math::
         a_i = (1 - \gamma) s_i + \gamma g_i, \qquad
-        L = \frac1n \sum_{i=1}^{2n} \Big( - z_i \cdot z_{p(i)}
+        L = \frac1{2n} \sum_{i=1}^{2n} \Big( - z_i \cdot z_{p(i)}
             + \frac1{2n-2} \sum_j \frac{[e^{z_i \cdot z_j / \tau}]}{[a_i]} z_i \cdot z_j \Big)
 
     where brackets stop the gradient, so that it is that of :math:`-z_i \cdot z_{p(i)} + \tau \log g_i` with the average
-    in place of the batch's own g_i in the denominator (Yuan et al. 2022). The two views of a sample share s, and each
+    in place of the batch's own g_i in the denominator (Yuan et al. 2022). So its gradient is about τ times that of
+    `nt_xent`, SimCLR's, of a batch as large as the average reaches back. The two views of a sample share s, and each
     has its own a, as in the authors' code; the next s is the mean of the two. Averages are kept as logarithms, since
     e^(1/τ) leaves float32 below τ = 0.012.
 
@@ -54,7 +57,7 @@ def sogclr_loss(
 
     weights = (negatives.detach() - average[:, None]).exp() / (2 * n - 2)
     positive = cosines.diagonal(n).sum() * 2
-    loss = ((weights * cosines).sum() - positive) / n
+    loss = ((weights * cosines).sum() - positive) / (2 * n)
     return loss, torch.logaddexp(average[:n], average[n:]) - math.log(2)
 
 
@@ -72,7 +75,7 @@ class SogCLR(nn.Module):
 
     log_average: Tensor
 
-    def __init__(self, num_samples: int, *, temperature: float = 0.1, gamma: float = 0.9) -> None:
+    def __init__(self, num_samples: int, *, temperature: float = DEFAULT_TEMPERATURE, gamma: float = 0.9) -> None:
         super().__init__()
         self.num_samples = check_integer("num_samples", num_samples, at_least=2)
         self.temperature = check_positive("temperature", temperature)

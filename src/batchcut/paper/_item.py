@@ -1,20 +1,18 @@
 """What an item of the paper is: how to compute it, how to judge it, how to draw it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from batchcut._errors import check_integer, invalid
+from batchcut._progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Data = Mapping[str, Any]
 """What an item computed, as plain numbers, strings, lists and dicts: what its JSON file holds."""
-
-Progress = Callable[[float], None]
-"""Called with the share of the work done, from 0 to 1."""
 
 Scale = Literal["full", "quick"]
 Word = Literal["agrees", "agrees in part", "does not agree"]
@@ -103,11 +101,30 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def _no_tables(_: Data) -> tuple[Table, ...]:
-    return ()
+Run = Callable[[Settings, Progress], Data]
+"""Computes the data of an item."""
 
 
-@dataclass(frozen=True, kw_only=True)
+class Presentation(Protocol):
+    """How the data of an item are judged and shown; the module of an item is one."""
+
+    def judge(self, data: Data, /) -> Verdict:
+        """Compares the data with the paper."""
+
+    def draw(self, data: Data, /) -> "Figure":
+        """Makes a picture of the data."""
+
+    def describe(self, data: Data, /) -> str:
+        """The picture in words, for those who cannot see it."""
+
+    def caption(self, data: Data, /) -> str:
+        """How the data were made."""
+
+    def tables(self, data: Data, /) -> tuple[Table, ...]:
+        """What the page shows as tables."""
+
+
+@dataclass(frozen=True)
 class Item:
     """A figure or table of the paper.
 
@@ -115,12 +132,8 @@ class Item:
         label: LaTeX label in the paper.
         title: what it shows, in a few words.
         minutes: estimated cost on two cores: full, quick.
+        presentation: judges and shows the data.
         run: computes the data.
-        judge: compares the data with the paper.
-        draw: makes a picture of the data.
-        describe: the picture in words, for those who cannot see it.
-        caption: how the data were made.
-        tables: what the page shows as tables.
         revision: raised when `run` computes something else than before, so that stored results are not used again.
         needs_images: whether the result depends on `Settings.cifar`.
         small: whether the work consists of pieces so small that threads cost more than they bring.
@@ -129,12 +142,9 @@ class Item:
     label: str
     title: str
     minutes: tuple[float, float]
-    run: Callable[[Settings, Progress], Data]
-    judge: Callable[[Data], Verdict]
-    draw: "Callable[[Data], Figure]"
-    describe: Callable[[Data], str]
-    caption: Callable[[Data], str]
-    tables: Callable[[Data], tuple[Table, ...]] = field(default=_no_tables)
+    presentation: Presentation
+    run: Run
+    _: KW_ONLY
     revision: int = 1
     needs_images: bool = False
     small: bool = True

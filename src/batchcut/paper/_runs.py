@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from batchcut._errors import invalid
+from batchcut._progress import Progress, part_of
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
-from batchcut.theory._threads import one_thread
+from batchcut.theory import one_thread
 
-from ._item import Progress, Settings
+from ._item import Settings
 
 if TYPE_CHECKING:
+    from batchcut.data import Images
     from batchcut.training import Config
 
 Objective = Literal["simclr", "sogclr"]
@@ -97,7 +99,7 @@ def selector_of(method: str, batches: int) -> Shuffle | Ordered | Spectral | Cut
     if method == "OSGD":
         return Ordered(k=10, q=1, replacement=True, steps=batches, temperature=TEMPERATURE)
     if method == "SC":
-        return Spectral(variant="authors", pool=40, partial_pool=True, temperature=TEMPERATURE)
+        return Spectral(variant="authors", pool=40, temperature=TEMPERATURE)
     return Cut(temperature=TEMPERATURE)
 
 
@@ -120,7 +122,7 @@ def config_of(size: Size, method: str, objective: Objective, seed: int) -> "Conf
             planned_from="training-pass",
             average_views=False,
         ),
-        optimiser=training.OptimiserSettings(name="adamw", learning_rate=2e-3, weight_decay=1e-4),
+        optimizer=training.OptimizerSettings(name="adamw", learning_rate=2e-3, weight_decay=1e-4),
         evaluation=training.EvaluationSettings(every_epochs=0, draws=2, statistics=0),
         keeping=training.KeepingSettings(checkpoints=size.epochs, embeddings=0),
     )
@@ -164,6 +166,17 @@ def scores_of(folder: Path) -> dict[str, float]:
     return scores
 
 
+def images_of(config: "Config", part: str, most: int | None) -> "Images":
+    """The first images of a part, "train" or "test", of the set that a run used."""
+    from batchcut.data import Images, load
+
+    root = None if config.data.root is None else Path(config.data.root)
+    images = getattr(load(config.data.name, root=root), part)
+    if not isinstance(images, Images):
+        raise TypeError(f"data.name must name a set of images; got {config.data.name}")
+    return Images(images.name, images.pixels[:most], None)
+
+
 def every_run(
     size: Size,
     settings: Settings,
@@ -180,12 +193,7 @@ def every_run(
         for method in methods:
             for offset in range(size.seeds):
                 config = config_of(size, method, objective, settings.seed + offset)
-                start = done
-
-                def part(share: float, start: int = start) -> None:
-                    progress((start + share) / total)
-
-                folder = trained(config, work, part)
+                folder = trained(config, work, part_of(progress, done / total, (done + 1) / total))
                 scores[objective][method].append(round(score(folder, config), 6))
                 done += 1
     return scores

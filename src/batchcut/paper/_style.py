@@ -63,11 +63,11 @@ def style(*, dark: bool = False) -> Iterator[None]:
     import matplotlib as mpl
 
     front, back = _DARK if dark else _LIGHT
-    colours = dict.fromkeys(
+    colors = dict.fromkeys(
         ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color"), front
     )
     backs = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), back)
-    settings: dict[Any, Any] = {**_COMMON, **colours, **backs}
+    settings: dict[Any, Any] = {**_COMMON, **colors, **backs}
     with mpl.rc_context(settings):
         yield
 

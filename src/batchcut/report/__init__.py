@@ -7,3 +7,5 @@ from ._page import write_report as write_report
 from ._run import Run as Run
 from ._run import find_runs as find_runs
 from ._run import read_run as read_run
+
+__all__ = ["Comparison", "Group", "Run", "compare", "find_runs", "read_run", "write_report"]

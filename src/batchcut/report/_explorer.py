@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from batchcut._errors import invalid
-from batchcut.selection import BatchPlan, pair_weights
+from batchcut.selection import BatchPlan, pair_weights, unit_rows
 
 from ._compare import Comparison
 from ._pictures import Sheet, thumbnail_sheet
@@ -21,7 +21,7 @@ _MOST_SAMPLES_TO_FIND = 60_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shown:
+class ShownBatch:
     """A batch to look at.
 
     Attributes:
@@ -53,7 +53,7 @@ class ShownPlan:
 
     label: str
     plan: BatchPlan
-    batches: list[Shown]
+    batches: list[ShownBatch]
 
     def suspected(self, kind: str) -> float:
         """The share of the pairs in the batches of a kind that are suspected to be false negatives."""
@@ -99,32 +99,28 @@ def _kinds(ranks: list[int], count: int) -> list[str]:
 
 def _shown(
     number: int | None, kind: str, members: Array, kept: dict[str, Array], rows: dict[int, int], plan: BatchPlan
-) -> Shown:
+) -> ShownBatch:
     at = [rows[int(sample)] for sample in members]
     known = np.flatnonzero(np.linalg.norm(kept["u"][at].astype(np.float64), axis=1) > 0)
     weights, suspects = np.zeros((len(at), len(at))), np.zeros((len(at), len(at)), bool)
     loss = float("nan") if number is None else float(plan.losses[number])
     if len(known) >= 2:  # what the bank has not seen yet has no weight
-        u, v = (_unit(kept[side][at][known].astype(np.float64)) for side in ("u", "v"))
+        u, v = (unit_rows(side, kept[side][at][known], dtype=np.float64, at_least=1) for side in ("u", "v"))
         similarity = u @ v.T
         own = similarity.diagonal()
         alike = similarity + similarity.T >= own[:, None] + own[None, :]
         np.fill_diagonal(alike, False)
         weights[np.ix_(known, known)] = pair_weights(u, v, plan.batch_size, plan.temperature)
         suspects[np.ix_(known, known)] = alike
-        loss = two_sided_loss(similarity / plan.temperature) if number is None else loss
-    return Shown(number=number, kind=kind, members=members, loss=loss, weights=weights, suspects=suspects)
+        loss = contrastive_loss(similarity / plan.temperature) if number is None else loss
+    return ShownBatch(number=number, kind=kind, members=members, loss=loss, weights=weights, suspects=suspects)
 
 
-def _unit(rows: Array) -> Array:
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-
-
-def two_sided_loss(scores: Array) -> float:
+def contrastive_loss(scores: Array) -> float:
     """The mean over both sides of −log softmax of the positives."""
     there = np.logaddexp.reduce(scores, axis=1) - scores.diagonal()
     back = np.logaddexp.reduce(scores, axis=0) - scores.diagonal()
-    return float((there + back).mean())
+    return float((there + back).mean() / 2)
 
 
 def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[str, Any], Sheet | None]:
@@ -149,7 +145,7 @@ def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[st
     return facts, sheet
 
 
-def _first_of_each_kind(plan: ShownPlan, each: int) -> list[Shown]:
+def _first_of_each_kind(plan: ShownPlan, each: int) -> list[ShownBatch]:
     """At most so many of each kind, the most typical first: the hardest, those next to the middle, the easiest."""
     chosen = []
     for kind in KINDS:
@@ -163,7 +159,7 @@ def _first_of_each_kind(plan: ShownPlan, each: int) -> list[Shown]:
     return chosen
 
 
-def _plan_data(plan: ShownPlan, batches: list[Shown]) -> dict[str, Any]:
+def _plan_data(plan: ShownPlan, batches: list[ShownBatch]) -> dict[str, Any]:
     top = max((float(batch.weights.max()) for batch in batches), default=1.0) or 1.0
     order = np.argsort(plan.plan.losses, kind="stable")[::-1]
     ranks = np.empty(len(order), np.int64)
@@ -184,7 +180,7 @@ def _plan_data(plan: ShownPlan, batches: list[Shown]) -> dict[str, Any]:
     }
 
 
-def _batch_data(batch: Shown, top: float) -> dict[str, Any]:
+def _batch_data(batch: ShownBatch, top: float) -> dict[str, Any]:
     upper = np.triu_indices(len(batch.members), 1)
     return {
         "number": batch.number,

@@ -93,7 +93,7 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
         "kinds": KINDS,
         "unfinished": [run for run in runs if run.result is None],
         "runs": runs,
-        "common": _common(runs),
+        "differences": _differences(runs),
         "setting": _setting(runs),
     }
 
@@ -151,7 +151,7 @@ def _setting(runs: Sequence[Run]) -> str:
     return ", ".join([*parts, f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"])
 
 
-def _common(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+def _differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """Settings in which runs differ, with the value of each run."""
     flats = [flattened(run.config) for run in runs]
     names = list(dict.fromkeys(name for flat in flats for name in flat))

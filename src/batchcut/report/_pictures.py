@@ -59,9 +59,9 @@ def similarity_picture(values: Array) -> str:
 
     low, zero, high = (np.array(stop, float) for stop in _STOPS)
     share = np.clip(np.abs(values), 0, 1)[..., None]
-    colours = zero + share * (np.where(values[..., None] < 0, low, high) - zero)
+    colors = zero + share * (np.where(values[..., None] < 0, low, high) - zero)
     content = io.BytesIO()
-    Image.fromarray(np.rint(colours).astype(np.uint8)).save(content, "PNG", optimize=True)
+    Image.fromarray(np.rint(colors).astype(np.uint8)).save(content, "PNG", optimize=True)
     return _address("png", content.getvalue())
 
 

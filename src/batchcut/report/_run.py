@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from batchcut._files import reading
 from batchcut.selection import BatchPlan
 
 Event = dict[str, Any]
@@ -49,7 +50,8 @@ class Run:
     def method(self) -> str:
         """The name of the selector, such as "Cut"."""
         selector = self.config.get("selection", {}).get("selector", {})
-        return str(selector.get("method", "cut")).capitalize()
+        name = str(selector.get("method", "cut"))
+        return name.rpartition(":")[2] if ":" in name else name.capitalize()
 
     @property
     def batch_size(self) -> int:
@@ -95,16 +97,13 @@ class Run:
 
     def embeddings(self, name: str) -> dict[str, Array] | None:
         """The arrays of embeddings/NAME.safetensors; None where there is no such file."""
-        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         path = self.path / "embeddings" / f"{name}.safetensors"
         if not path.is_file():
             return None
-        try:
+        with reading(path, "be a file of embeddings, undamaged", found=""):
             return dict(load_file(path))
-        except SafetensorError as error:
-            raise ValueError(f"{path} must be a file of embeddings, undamaged; got {error}") from error
 
 
 def find_runs(places: Iterable[str | Path]) -> list[Path]:

@@ -1,4 +1,7 @@
-"""Charts as SVG: their colours are the page's, so that they follow light and dark; no chart speaks by colour alone."""
+"""Charts as SVG: their colours are the page's, so that they follow light and dark; no chart speaks by colour alone.
+
+Made by hand: a chart of a plotting library has its colours drawn in, and a page would need two of each.
+"""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,10 +1,29 @@
 """Plans as batches for any training loop, on one process or many, resumed exactly."""
 
 from ._bank import EmbeddingBank as EmbeddingBank
-from ._hardest import HardestOf as HardestOf
+from ._distributed import Sharding as Sharding
 from ._indexed import Indexed as Indexed
-from ._sampler import EpochSampler as EpochSampler
+from ._indexed import IndexedCollate as IndexedCollate
+from ._loader import PlannedLoader as PlannedLoader
+from ._loader import PlanSettings as PlanSettings
+from ._rows import mean_of_views as mean_of_views
 from ._sampler import PlannedBatchSampler as PlannedBatchSampler
-from ._sharding import Sharding as Sharding
-from ._stream import StreamPlanner as StreamPlanner
-from ._views import mean_of_views as mean_of_views
+from ._streams import HardestOf as HardestOf
+from ._streams import StreamPlanner as StreamPlanner
+
+# isort: split
+# For frameworks, which find it in `PlannedBatchSampler.sampler`.
+from ._sampler import EpochSampler as EpochSampler
+
+__all__ = [
+    "EmbeddingBank",
+    "HardestOf",
+    "Indexed",
+    "IndexedCollate",
+    "PlanSettings",
+    "PlannedBatchSampler",
+    "PlannedLoader",
+    "Sharding",
+    "StreamPlanner",
+    "mean_of_views",
+]

@@ -1,20 +1,23 @@
 """The last embedding seen of each sample."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.selection import kernel
 
-from ._bank_file import Storage, in_file, in_memory
-from ._embedding import Embed, embedded, evaluating, usable
-from ._processes import check_same, largest_of_all, newest_of_all, take_from_owners
-from ._writing import write_rows
+from ._bank_file import Storage, in_file, in_memory, width_in_file
+from ._batch import Embed, embedded, evaluating, usable
+from ._distributed import check_same, largest_of_all, newest_of_all, take_from_owners
 
 NEVER = -1
 _ROWS_AT_ONCE = 65_536
@@ -28,9 +31,10 @@ class EmbeddingBank:
 
     Args:
         n: the number of samples.
-        dim: the width of an embedding.
+        dim: the width of an embedding; if left out, that of the first ones recorded.
         dtype: torch.float32, or torch.float16 for half of the memory: 4 n dim bytes in all.
-        device: where the bank lives. On the device that trains, recording makes no step wait for a copy.
+        device: where the bank lives; if left out, where the first embeddings recorded are, and the CPU where `dim` is
+            given. On the device that trains, recording makes no step wait for a copy.
         path: a file to map into memory, for banks larger than it; made if it is not there, gone on with if it is. It
             holds all that the bank knows. Each process needs a file of its own.
 
@@ -47,24 +51,34 @@ class EmbeddingBank:
     def __init__(
         self,
         n: int,
-        dim: int,
+        dim: int | None = None,
         *,
         dtype: torch.dtype = torch.float32,
-        device: str | torch.device = "cpu",
+        device: str | torch.device | None = None,
         path: str | Path | None = None,
     ) -> None:
         self.n = check_integer("n", n, at_least=2)
-        self.dim = check_integer("dim", dim, at_least=1)
         if dtype not in (torch.float32, torch.float16):
             raise invalid("dtype", "be torch.float32 or torch.float16", dtype)
         self.dtype = dtype
-        self.device = torch.device(device)
-        if path is not None and self.device.type != "cpu":
-            raise invalid("device", "be 'cpu' for a bank in a file", repr(str(device)))
         self.path = None if path is None else Path(path)
-        self._keep(self._storage())
-        self._refused = torch.zeros((), dtype=torch.long, device=self.device)
+        if path is not None and device is not None and torch.device(device).type != "cpu":
+            raise invalid("device", "be 'cpu' for a bank in a file", repr(str(device)))
+        if dim is None and self.path is not None and self.path.exists():
+            dim = width_in_file(self.path)
+        self._follows = dim is None and device is None and path is None  # the device of the first embeddings
         self._warned = False
+        self._open(0 if dim is None else check_integer("dim", dim, at_least=1), torch.device(device or "cpu"))
+
+    @property
+    def dim(self) -> int:
+        """The width of an embedding; 0 as long as it is not known."""
+        return int(self.u.shape[1])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the bank lives."""
+        return self.u.device
 
     @property
     def clock(self) -> int:
@@ -99,9 +113,13 @@ class EmbeddingBank:
 
         Of rows of one sample the last good one is kept.
         """
-        index = self._checked_index(index).to(self.device)
-        u = self._checked_rows("u", u, len(index)).to(self.device, self.dtype)
-        v = self._checked_rows("v", v, len(index)).to(self.device, self.dtype)
+        index = self._checked_index(index)
+        width = self.dim or _width_of(u)
+        u, v = (self._checked_rows(name, side, (len(index), width)) for name, side in (("u", u), ("v", v)))
+        if self.dim == 0 or self._follows:
+            self._settle(width, u.device)
+        index = index.to(self.device)
+        u, v = u.to(self.device, self.dtype), v.to(self.device, self.dtype)
         if not (self._is_plain and self._written(index, u, v)):
             self._record_good(index, u, v)
         self._clock[0] += 1
@@ -117,7 +135,7 @@ class EmbeddingBank:
         """Writes the rows, if all are usable and none is of the same sample as another."""
         bank = (self.u.numpy(), self.v.numpy(), self.recorded_at.numpy())
         rows = (index.contiguous().numpy(), u.contiguous().numpy(), v.contiguous().numpy())
-        return bool(write_rows(*rows, *bank, self.clock))
+        return bool(_write_rows(*rows, *bank, self.clock))
 
     def _record_good(self, index: Tensor, u: Tensor, v: Tensor) -> None:
         """Keeps of each sample the last good row, without a value that the host would have to wait for."""
@@ -154,7 +172,12 @@ class EmbeddingBank:
 
         Called by all processes together. Of records equally new, that of the lowest rank is taken.
         """
+        width = largest_of_all(self.dim, self.recorded_at, group)
+        if self.dim == 0 < width:  # nothing was recorded here yet
+            self._open(width, self.device)
         check_same("the size (n, dim) of a bank", (self.n, self.dim), self.recorded_at, group)
+        if width == 0:
+            return
         newest, mine = newest_of_all(self.recorded_at, group)
         for side in (self.u, self.v):
             take_from_owners(side, mine, group)
@@ -168,23 +191,33 @@ class EmbeddingBank:
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state of a bank of the same size, in any precision; rows that are not finite are left out."""
-        shapes = {"u": (self.n, self.dim), "v": (self.n, self.dim), "recorded_at": (self.n,)}
-        rule = "be of an EmbeddingBank, with u, v, recorded_at and clock"
-        if not isinstance(state, Mapping):
-            raise wrong_type("state", rule, state)
-        if not set(state) >= {*shapes, "clock"}:
-            raise invalid("state", rule, sorted(state))
-        for name, shape in shapes.items():
-            if tuple(state[name].shape) != shape:
-                raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
-        clock = check_integer("state['clock']", state["clock"], at_least=int(state["recorded_at"].max()) + 1)
+        self.check_state(state)
+        if state["u"].shape[1] == 0:  # of before the first record
+            self.recorded_at.fill_(NEVER)
+            self._clock[0] = state["clock"]
+            return
+        if self.dim == 0:
+            self._open(int(state["u"].shape[1]), self.device)
         for start in range(0, self.n, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             u, v = (state[name][rows].to(self.device, self.dtype) for name in ("u", "v"))
             self.u[rows], self.v[rows] = u, v
             good = usable(u) & usable(v)
             self.recorded_at[rows] = torch.where(good, state["recorded_at"][rows].to(self.device), NEVER)
-        self._clock[0] = clock
+        self._clock[0] = int(state["clock"])
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Refuses what is not the state of a bank of the same size."""
+        rule = "be of an EmbeddingBank, with u, v, recorded_at and clock"
+        if not isinstance(state, Mapping):
+            raise wrong_type("state", rule, state)
+        if not set(state) >= {"u", "v", "recorded_at", "clock"}:
+            raise invalid("state", rule, sorted(state))
+        width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
+        for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
+            if tuple(state[name].shape) != shape:
+                raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
+        check_integer("state['clock']", state["clock"], at_least=int(state["recorded_at"].max()) + 1)
 
     def warn_of_refused(self, *, stacklevel: int = 2) -> None:
         """Says, once, that rows were not recorded because they were not finite or zero."""
@@ -197,13 +230,28 @@ class EmbeddingBank:
                 stacklevel=stacklevel,
             )
 
-    def _storage(self) -> Storage:
-        if self.path is None:
-            return in_memory(self.n, self.dim, self.dtype, self.device)
-        return in_file(self.path, self.n, self.dim, self.dtype)
+    def _open(self, dim: int, device: torch.device) -> None:
+        """Makes or finds the rows, of a width that may be 0: not known yet, so that no file is made."""
+        if self.path is None or dim == 0:
+            self._keep(in_memory(self.n, dim, self.dtype, device))
+        else:
+            self._keep(in_file(self.path, self.n, dim, self.dtype))
+        self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
         self.u, self.v, self.recorded_at, self._clock = storage
+
+    def _settle(self, width: int, device: torch.device) -> None:
+        """Takes the width and, where nobody said one, the device from the first embeddings recorded here."""
+        device = device if self._follows else self.device
+        if self.dim == 0:
+            clock = self.clock
+            self._open(width, device)
+            self._clock[0] = clock
+        else:
+            self.u, self.v, self.recorded_at = (kept.to(device) for kept in (self.u, self.v, self.recorded_at))
+            self._refused = self._refused.to(device)
+        self._follows = False
 
     def _checked_index(self, index: Tensor) -> Tensor:
         if not isinstance(index, Tensor):
@@ -219,31 +267,63 @@ class EmbeddingBank:
                 raise invalid("index", f"lie in 0 to {self.n - 1}", low if low < 0 else high)
         return index.long()
 
-    def _checked_rows(self, name: str, x: Tensor, rows: int) -> Tensor:
+    def _checked_rows(self, name: str, x: Tensor, shape: tuple[int, int]) -> Tensor:
         if not isinstance(x, Tensor):
             raise wrong_type(name, "be a torch tensor", x)
         if not x.is_floating_point():
             raise TypeError(f"{name} must have a floating dtype; got {x.dtype}")
-        if tuple(x.shape) != (rows, self.dim):
-            rule = f"have shape {(rows, self.dim)}, a row of the bank's width for each index"
+        if tuple(x.shape) != shape:
+            rule = f"have shape {shape}, a row of the bank's width for each index"
             raise invalid(name, rule, tuple(x.shape))
         return x.detach()
 
     def __getstate__(self) -> dict[str, Any]:
         """A bank in a file is found there again; one in memory is copied."""
-        stored = () if self.path is None else ("u", "v", "recorded_at", "_clock")
+        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock")
         return {name: value for name, value in vars(self).items() if name not in stored}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self.path is not None:
-            self._keep(self._storage())
+        if self.path is not None and "u" not in state:
+            self._keep(in_file(self.path, self.n, width_in_file(self.path), self.dtype))
 
     def __repr__(self) -> str:
         return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
+
+
+def _width_of(u: object) -> int:
+    """The width of embeddings (b, d); 1 of what is none, and refused by its shape or its type."""
+    return int(u.shape[1]) if isinstance(u, Tensor) and u.ndim == 2 and u.shape[1] else 1
 
 
 def _last_good(index: Tensor, good: Tensor) -> Tensor:
     """(b,) for each row the place of the last good row with the same index: (b,), or the last, if none is good."""
     order = (2 * index + good).argsort(stable=True)
     return order[torch.searchsorted(index[order], index, right=True) - 1]
+
+
+Rows = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+
+
+@kernel(fastmath={"contract", "nsz", "reassoc"})
+def _write_rows(index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, recorded_at: Numbers, clock: int) -> bool:
+    """Writes the rows u, v: (b, d) to places index: (b,), and the clock; or nothing, and returns False.
+
+    Compiled, since a step of training may take only a few milliseconds. Nothing is written if a row is not finite or is
+    zero, if its square is beyond float32, or if two have one place.
+    """
+    places = np.sort(index)
+    for i in range(1, len(places)):
+        if places[i] == places[i - 1]:
+            return False
+    for side in (u, v):
+        for i in range(len(side)):
+            total = np.float32(0)
+            for k in range(side.shape[1]):
+                total += side[i, k] * side[i, k]
+            if not 0 < total < math.inf:  # which NaN is not either
+                return False
+    for i in range(len(index)):
+        to_u[index[i]], to_v[index[i]], recorded_at[index[i]] = u[i], v[i], clock
+    return True

@@ -48,6 +48,11 @@ def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
     return Storage(u, v, torch.from_numpy(recorded_at), clock)
 
 
+def width_in_file(path: Path) -> int:
+    """The width of the embeddings in the file of a bank."""
+    return int(_header(path)["dim"])
+
+
 def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
     """Room for two times (n, dim) float32 in a file without a name in the folder of another, gone when it is let go."""
     with tempfile.TemporaryFile(dir=path.parent) as file:
@@ -65,11 +70,7 @@ def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> Non
 
 
 def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
-    with path.open("rb") as file:
-        start = file.read(_HEADER.itemsize)
-    if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):
-        raise invalid("path", "be the file of a bank, or not be there", path)
-    header = np.frombuffer(start, _HEADER)[0]
+    header = _header(path)
     found = (int(header["n"]), int(header["dim"]), 8 * int(header["itemsize"]))
     if found != (n, dim, 8 * kind.itemsize):
         rule = f"hold a bank of {n} samples, {dim} wide, in float{8 * kind.itemsize}"
@@ -77,3 +78,11 @@ def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None
     if path.stat().st_size != size:
         rule = f"hold {size} bytes, as a whole bank of this size does"
         raise invalid("path", rule, f"{path.stat().st_size} in {path}")
+
+
+def _header(path: Path) -> Any:
+    with path.open("rb") as file:
+        start = file.read(_HEADER.itemsize)
+    if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):
+        raise invalid("path", "be the file of a bank, or not be there", path)
+    return np.frombuffer(start, _HEADER)[0]

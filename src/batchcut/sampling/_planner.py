@@ -1,7 +1,6 @@
 """The batches of an epoch, for all processes: shuffled, or planned from a bank."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,25 +9,15 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from batchcut._errors import invalid, wrong_type
-from batchcut.selection import (
-    BatchPlan,
-    Selector,
-    batch_count,
-    exchange_samples,
-    is_partition,
-    random_partition,
-    used_samples,
-)
+from batchcut._progress import Progress
+from batchcut._random import Stream, generator
+from batchcut.selection import BatchPlan, Selector, exchange_samples, random_partition, used_samples
 
 from ._bank import EmbeddingBank
-from ._processes import many_processes
+from ._distributed import Sharding, many_processes
 from ._rows import rows_of
-from ._sharding import Sharding
 
 Indices = NDArray[np.int64]
-
-_STAND_INS = 4
-"""The name of a random stream; the selectors have those below 3, the order of batches has 3."""
 
 
 @dataclass(frozen=True)
@@ -60,46 +49,87 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Makes the batches of an epoch; for the attributes see `PlannedBatchSampler`.
+    """Makes the batches of an epoch, and says how many there are; for the attributes see `PlannedBatchSampler`.
 
     Attributes:
-        unit: with leftover="rotate", the number of samples in use is a multiple of it.
         told: whether the caller gave the sharding.
     """
 
     bank: EmbeddingBank
     batch_size: int
     selector: Selector
+    temperature: float | None
     seed: int
     groups: Indices | None
-    leftover: Any
-    unit: int
+    drop_last: bool
+    multiple_of: int
     sharding: Sharding
     told: bool
     average_views: bool
-    progress: Callable[[float], None] | None
+    progress: Progress | None
+
+    @property
+    def unit(self) -> int:
+        """With `drop_last`, the number of samples in use is a multiple of it: all that one round of steps takes."""
+        return self.sharding.samples_per_round(self.batch_size) * self.multiple_of
 
     @property
     def used_count(self) -> int:
         """How many samples an epoch uses."""
         count = len(self.bank)
-        return count // self.unit * self.unit if self.leftover == "rotate" else count
+        return count // self.unit * self.unit if self.drop_last else count
 
     def count(self, *, planned: bool) -> int:
         """How many batches there are for all processes together."""
         partition = -(-self.used_count // self.batch_size)
-        return batch_count(self.selector, self.used_count, self.batch_size) if planned else partition
+        return self.selector.batch_count(self.used_count, self.batch_size) if planned else partition
+
+    def length(self, *, planned: bool) -> int:
+        """How many batches this process gets in an epoch: the one place that says so."""
+        batches, cut = self.count(planned=planned), self._cuts(planned=planned)
+        return self.sharding.count(batches, multiple_of=self.multiple_of, cut=cut)
 
     def covers(self, *, planned: bool) -> bool:
         """Whether the batches hold each sample in use once."""
-        return not planned or is_partition(self.selector)
+        return not planned or self.selector.covers
+
+    def share(self, batches: Indices, *, planned: bool) -> list[Indices]:
+        """The batches of this process, out of those of all: (K, B) in the order in which they are trained on."""
+        rows = [row[row >= 0] for row in batches]
+        return self.sharding.share(rows, multiple_of=self.multiple_of, cut=self._cuts(planned=planned))
+
+    def _cuts(self, *, planned: bool) -> bool:
+        """Whether batches are cut to be shared, so that no sample is left out; there may be none to keep."""
+        return not self.drop_last and self.covers(planned=planned)
+
+    def check_sizes(self) -> None:
+        """Finds out now, and not after an epoch of training, whether there are batches for all."""
+        count = len(self.bank)
+        if self.drop_last and self.unit > count:
+            rule = f"be at least {self.unit}, the samples of one step, where drop_last=True"
+            raise invalid("the length of the bank", rule, count)
+        if not self.drop_last:
+            self._check_shares()
+        if self.length(planned=True) == 0:
+            rule = f"make at least {self.sharding.batches_per_round * self.multiple_of} batches of {count} samples"
+            raise invalid("selector", rule, f"{self.count(planned=True)} by {self.selector}")
+
+    def _check_shares(self) -> None:
+        count = len(self.bank)
+        rows = np.split(np.arange(count), range(self.batch_size, count, self.batch_size))
+        try:
+            self.sharding.share(rows, multiple_of=self.multiple_of)
+        except ValueError as error:
+            rule = f"be True where {count} samples cannot be shared in batches of up to {self.batch_size}"
+            raise invalid("drop_last", rule, f"False ({error})") from error
 
     def make(self, epoch: int, *, warm: bool) -> Made:
         """Batches for an epoch: planned if the time to shuffle is over and there is something to plan by."""
         self._check_processes()
-        together = self.sharding.world > 1 and self.sharding.together
-        if warm and together:
+        together = self.sharding.world_size > 1 and self.sharding.together
+        if together and (warm or many_processes()):
             self._check_group()
+        if warm and together:
             self.bank.join()
         if not warm or self.bank.clock == 0:
             return Made(epoch, self.shuffled(epoch), planned=False)
@@ -115,7 +145,7 @@ class Planner:
             seed=self.seed,
             epoch=epoch,
             groups=self._groups_of(used),
-            leftover="short",
+            drop_last=False,
         )
         return _samples_at(used, places)
 
@@ -131,19 +161,19 @@ class Planner:
         """Where there are many processes and nobody said so, each would plan by itself, with batches in common."""
         if not self.told and many_processes():
             rank, world = dist.get_rank(), dist.get_world_size()
-            rule = f"say which of the {world} processes this is, as Sharding(rank={rank}, world={world}) does"
+            rule = f"say which of the {world} processes this is, as Sharding(rank={rank}, world_size={world}) does"
             raise invalid("sharding", rule, None)
 
     def _check_group(self) -> None:
         """A sharding that is not that of the process group would give two processes the same batches, or hang."""
         here = (dist.get_rank(), dist.get_world_size()) if many_processes() else (0, 1)
-        if here != (self.sharding.rank, self.sharding.world):
+        if here != (self.sharding.rank, self.sharding.world_size):
             rule = "be that of the process group, to plan together; or have together=False"
             got = f"{self.sharding} in process {here[0]} of {here[1]}"
             raise invalid("sharding", rule, got)
 
     def _used(self, epoch: int) -> Indices:
-        return used_samples(len(self.bank), unit=self.unit, seed=self.seed, epoch=epoch, leftover=self.leftover)
+        return used_samples(len(self.bank), unit=self.unit, seed=self.seed, epoch=epoch, drop_last=self.drop_last)
 
     def _groups_of(self, used: Indices) -> Indices | None:
         return None if self.groups is None else self.groups[used]
@@ -151,7 +181,7 @@ class Planner:
     def _planned(self, epoch: int) -> BatchPlan:
         self.bank.warn_of_refused()
         used = self._used(epoch)
-        random = np.random.default_rng([_STAND_INS, self.seed, epoch])
+        random = generator(Stream.STAND_INS, self.seed, epoch)
         u, v = rows_of(self.bank, used, random, average_views=self.average_views)
         plan = self.selector(
             u,
@@ -160,13 +190,13 @@ class Planner:
             seed=self.seed,
             epoch=epoch,
             groups=self._groups_of(used),
-            leftover="short",
+            drop_last=False,
+            temperature=self.temperature,
+            samples=used,
             progress=self.progress,
         )
         self._check_plan(plan)
-        batches = _samples_at(used, plan.batches)
-        absent = np.setdiff1d(np.arange(len(self.bank)), batches)
-        return replace(plan, batches=batches, count=len(self.bank), left_over=absent, leftover=self.leftover)
+        return plan.within(used, len(self.bank), drop_last=self.drop_last)
 
     def _check_plan(self, plan: object) -> None:
         """A plan of another make than announced would make the length of an epoch wrong."""
@@ -196,16 +226,16 @@ class Planner:
         return outcome[0]
 
 
-def order_of(batches: Indices, random: np.random.Generator | None, *, groups: Indices | None) -> Indices:
-    """An order of the batches (K, B): at random, or as they are where there is no generator; a short one stays last."""
+def in_random_order(batches: Indices, random: np.random.Generator, *, groups: Indices | None) -> Indices:
+    """The batches (K, B) in random order; a short one stays last."""
     full = int((batches[:, -1] >= 0).sum())
-    order = np.arange(full) if random is None else random.permutation(full)
+    order = random.permutation(full)
     last = batches[full:]
     if groups is not None and last.size:
         # A last batch too small to share is joined with the one before it: one with none of its groups.
         apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
         order = np.append(np.delete(order, apart), order[apart])
-    return np.append(order, np.arange(full, len(batches)))
+    return batches[np.append(order, np.arange(full, len(batches)))]
 
 
 def _samples_at(used: Indices, places: Indices) -> Indices:

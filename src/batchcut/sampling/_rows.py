@@ -8,9 +8,10 @@ from torch.nn.functional import normalize
 
 from ._bank import EmbeddingBank
 from ._bank_file import room_beside
-from ._views import mean_of_views
 
 _ROWS_AT_ONCE = 2048
+_UNIT_ENOUGH = 1e-3  # rows that were unit in float32 are off by up to this in half precision
+_NOTHING = 1e-6  # the length of a sum of two views that says nothing about its direction
 
 
 def rows_of(
@@ -43,3 +44,26 @@ def _room(bank: EmbeddingBank, count: int) -> tuple[Tensor, Tensor]:
         return room_beside(bank.path, count, bank.dim)
     u, v = torch.empty(2, count, bank.dim, dtype=bank.dtype, device=bank.device)
     return u, v
+
+
+def mean_of_views(u: Tensor, v: Tensor) -> Tensor:
+    """The unit vectors (n, d) along u_i + v_i; u_i itself where the two views point in opposite directions.
+
+    With views x of sample k and y of sample l drawn anew each time, the product of their embeddings is, on average,
+    that of the two samples' mean embeddings. (u_k + v_k)·(u_l + v_l) / 4 estimates it from all four products, which
+    are the four kinds of negatives in the loss of SimCLR, where u_k·v_l is one of them.
+
+    Args:
+        u: (n, d) embeddings of one view each, whose lengths do not matter.
+        v: (n, d) those of the other.
+    """
+    u, v = _unit(u), _unit(v)
+    total = u.float() + v.float()
+    nothing = total.norm(dim=1, keepdim=True) < _NOTHING
+    return normalize(total.where(~nothing, u.float()), dim=1).to(u.dtype)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """The rows (n, d) divided by their lengths; those that are unit, as far as half precision can tell, as they are."""
+    lengths = rows.float().norm(dim=1, keepdim=True)
+    return torch.where((lengths - 1).abs() <= _UNIT_ENOUGH, rows, (rows.float() / lengths).to(rows.dtype))

@@ -1,25 +1,34 @@
 """Batches from a plan, for any loader."""
 
-import inspect
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Sampler
 
-from batchcut._errors import check_integer, invalid, wrong_type
-from batchcut.selection import BatchPlan, Cut, Selector, group_codes
+from batchcut._conventions import DEFAULT_TEMPERATURE
+from batchcut._errors import check_flag, check_integer, wrong_type
+from batchcut._progress import Progress
+from batchcut._random import Stream, generator
+from batchcut.selection import (
+    BatchPlan,
+    Cut,
+    Selector,
+    check_selector,
+    check_temperature,
+    group_codes,
+    selector_in_words,
+)
 
 from ._bank import EmbeddingBank
-from ._frameworks import check_dealer, not_made_anew
-from ._pass import Pass
-from ._planner import Made, Planner, order_of
-from ._sampler_state import FORMAT, check_identity, made_of, name_of
-from ._sharding import Batch, Sharding
+from ._distributed import Batch, Sharding
+from ._planner import Made, Planner, in_random_order
+from ._sampler_state import FORMAT, check_identity, made_of
 
-_ORDER_OF_BATCHES = 3
-"""The name of a random stream; the selectors have those below."""
+_ENOUGH = 0.75
+"""The share of the samples drawn that must have been recorded: where batches are dealt twice, half are."""
 
 
 class EpochSampler(Sampler[int]):
@@ -36,10 +45,40 @@ class EpochSampler(Sampler[int]):
         return (index for batch in self._owner for index in batch)
 
 
+class Pass(Iterator[list[int]]):
+    """One pass over the batches of an epoch, from a position on.
+
+    The batches are made when the first is drawn and not before: loaders make iterators that they throw away (each
+    DataLoader with workers makes two for its first pass, a StatefulDataLoader up to four after a restore).
+    """
+
+    def __init__(self, batches: Callable[[], list[Batch]], start: int) -> None:
+        self._batches = batches
+        self._made: list[Batch] | None = None
+        self.start = self.position = start
+        self.over = False
+
+    def __next__(self) -> list[int]:
+        if self._made is None:
+            self._made = self._batches()
+        if self.position >= len(self._made):
+            self.over = True
+            raise StopIteration
+        self.position += 1
+        indices: list[int] = self._made[self.position - 1].tolist()
+        return indices
+
+    @property
+    def samples(self) -> int:
+        """How many different samples a pass that is over has given; 0 for one that was left before."""
+        given = self._made[self.start :] if self._made and self.over else []
+        return len(np.unique(np.concatenate(given))) if given else 0
+
+
 class PlannedBatchSampler(Sampler[list[int]]):
     """Yields the batches that a selector plans from what a bank has recorded: a `batch_sampler` for any DataLoader.
 
-    Each sample is in one batch an epoch (see `leftover`). The batches are a function of the seed, the epoch and the
+    Each sample is in one batch an epoch (see `drop_last`). The batches are a function of the seed, the epoch and the
     bank. Samples of which the bank holds nothing are planned by random stand-ins, so that they end up anywhere.
 
     `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch. A
@@ -49,16 +88,16 @@ class PlannedBatchSampler(Sampler[list[int]]):
         bank: the embeddings to plan by; it is as long as the data set.
         batch_size: B, over all processes where batches are split.
         selector: how to choose; `Cut()` if left out.
+        temperature: τ of the loss, for a selector that has none of its own.
         seed: of all randomness, together with the epoch.
         groups: an integer or string for each sample; two of one group share a batch only if they must.
-        leftover: where the numbers do not divide: "rotate" leaves out the remainder, others each epoch; "short" takes
-            every sample every epoch, in some smaller batches.
+        drop_last: where the numbers do not divide, leave out the remainder, other samples each epoch; if False, every
+            sample is used every epoch, in some smaller batches.
         multiple_of: make the number of batches a multiple of this, where a framework deals them out to processes.
         average_views: plan by the mean of the two embeddings of each sample: for sides that are views drawn at random,
             as in SimCLR, where the next epoch will draw others. Not for sides that stay as they are.
-        shuffle_batches: take the planned batches in random order.
-        refresh: plan anew every so many epochs.
-        warmup: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
+        replan_every: plan anew every so many epochs.
+        shuffled_epochs: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
         sharding: which process this is; needed with more than one. Before each plan the bank is then joined, and the
             first process plans for all. `Sharding()` says that this process plans for itself.
         progress: called with the share of the planning done.
@@ -69,53 +108,51 @@ class PlannedBatchSampler(Sampler[list[int]]):
         sampler: the `EpochSampler` that frameworks ask for.
     """
 
-    @not_made_anew
     def __init__(
         self,
         bank: EmbeddingBank,
         *,
         batch_size: int,
         selector: Selector | None = None,
+        temperature: float | None = None,
         seed: int = 0,
         groups: object = None,
-        leftover: Literal["rotate", "short"] = "rotate",
+        drop_last: bool = True,
         multiple_of: int = 1,
         average_views: bool = False,
-        shuffle_batches: bool = True,
-        refresh: int = 1,
-        warmup: int = 1,
+        replan_every: int = 1,
+        shuffled_epochs: int = 1,
         sharding: Sharding | None = None,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        if not isinstance(bank, EmbeddingBank):
-            raise wrong_type("bank", "be an EmbeddingBank", bank)
-        if leftover not in ("rotate", "short"):
-            raise invalid("leftover", "be 'rotate' or 'short'", repr(leftover))
+        _check_bank(bank)
+        check_flag("drop_last", drop_last)
+        check_flag("average_views", average_views)
+        if not isinstance(sharding, Sharding | None):
+            raise wrong_type("sharding", "be a Sharding", sharding)
         size = check_integer("batch_size", batch_size, at_least=2, at_most=len(bank))
         self.bank = bank
-        self.selector: Selector = Cut() if selector is None else selector
+        self.selector: Selector = Cut() if selector is None else check_selector(selector)
         self.seed = check_integer("seed", seed, at_least=0)
-        self.leftover = leftover
-        self.multiple_of = check_integer("multiple_of", multiple_of, at_least=1)
         self.average_views = average_views
-        self.shuffle_batches = shuffle_batches
-        self.refresh = check_integer("refresh", refresh, at_least=1)
-        self.warmup = check_integer("warmup", warmup, at_least=0)
+        self.replan_every = check_integer("replan_every", replan_every, at_least=1)
+        self.shuffled_epochs = check_integer("shuffled_epochs", shuffled_epochs, at_least=0)
         self.sharding = Sharding() if sharding is None else sharding
         self._planner = Planner(
             bank=bank,
             batch_size=size,
             selector=self.selector,
+            temperature=None if temperature is None else check_temperature(temperature),
             seed=self.seed,
             groups=group_codes(groups, len(bank)),
-            leftover=leftover,
-            unit=self.sharding.samples_per_round(size) * self.multiple_of,
+            drop_last=drop_last,
+            multiple_of=check_integer("multiple_of", multiple_of, at_least=1),
             sharding=self.sharding,
             told=sharding is not None,
             average_views=average_views,
             progress=progress,
         )
-        self._check_sizes()
+        self._planner.check_sizes()
         self.plan: BatchPlan | None = None
         self.sampler = EpochSampler(self)
         self.epoch = 0
@@ -123,18 +160,37 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self._pass: Pass | None = None
         self._start, self._over = 0, False  # where the next pass begins, by a state; whether that was at its end
         self._set_by_caller = False
+        self._clock_before, self._samples_before = 0, 0  # of the bank when the last pass began, and drawn in it
+        self._resumed = False  # whether the pass under way began with a state: not all that it draws need be trained on
+        self._records = self._warned = False  # whether passes are recorded; whether it was said that one was not
 
     @property
     def batch_size(self) -> int | None:
         """The size of each batch of this process; None where they differ, as frameworks expect."""
-        if self.leftover == "short" and len(self.bank) % self._planner.unit:
+        if not self.drop_last and len(self.bank) % self._planner.unit:
             return None
-        return self._planner.batch_size // (self.sharding.world // self.sharding.batches_per_round)
+        return self._planner.batch_size // (self.sharding.world_size // self.sharding.batches_per_round)
 
     @property
     def drop_last(self) -> bool:
         """Whether samples may be left out of an epoch."""
-        return self.leftover == "rotate"
+        return self._planner.drop_last
+
+    @property
+    def temperature(self) -> float:
+        """τ of the plans: the selector's own, else the one given here, else 0.1, as in the losses."""
+        given = (self.selector.temperature, self._planner.temperature)
+        return next((float(tau) for tau in given if tau is not None), DEFAULT_TEMPERATURE)
+
+    @property
+    def start(self) -> int:
+        """How many batches of its epoch were done before the pass under way began, by a state."""
+        return self._start if self._pass is None else self._pass.start
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is a place to keep: some epoch but the first, or a part of it."""
+        return self._pass is not None or self._made is not None or (self.epoch, self._start) != (0, 0)
 
     @property
     def will_plan(self) -> bool:
@@ -152,9 +208,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """How many batches this process gets in a whole pass of this epoch."""
         return self._length(self.epoch, self._made_for(self.epoch))
 
+    def length_of(self, epoch: int) -> int:
+        """How many batches this process gets in an epoch to come, if embeddings are recorded until then."""
+        return self._planner.length(planned=self._warm(epoch))
+
     def __iter__(self) -> Iterator[list[int]]:
-        frame = inspect.currentframe()
-        check_dealer(self, self.sharding if self._planner.told else None, frame and frame.f_back)
         # Which epoch and where in it is settled here and not at the first batch: a StatefulDataLoader that goes on from
         # the end of an epoch throws the first iterator away undrawn, and the next one must not be at the end again.
         if self._is_done():
@@ -184,10 +242,14 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "batches": made.packed if made is not None and made.planned else None,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], *, anew: bool = False) -> None:
         """Goes on from a state of a sampler with the same settings: the next pass has the batches that remained.
 
         After a state from the end of an epoch the next pass is the next epoch.
+
+        Args:
+            state: from `state_dict`.
+            anew: forget what `set_epoch` has said before.
         """
         check_identity(state, self._identity())
         epoch = check_integer("state['epoch']", state["epoch"], at_least=0)
@@ -195,14 +257,23 @@ class PlannedBatchSampler(Sampler[list[int]]):
         length = self._length(epoch, made if made is not None and self._serves(made, epoch) else None)
         position = check_integer("state['position']", state["position"], at_least=0, at_most=length)
         self._made = made
+        self._set_by_caller &= not anew
         if self._set_by_caller and self.epoch > epoch and position == length:
             # A StatefulDataLoader loads a state when a pass begins, after `set_epoch`: what that said stands.
             self._go_to(self.epoch, 0)
         else:
             self._go_to(epoch, position)
             self._over = bool(state["over"])
+        self._resumed = True
+
+    def leave(self) -> None:
+        """Says that the pass under way was left before its end: what a loader read ahead was not trained on."""
+        if self._pass is not None:
+            self._pass.over = False
 
     def _go_to(self, epoch: int, start: int) -> None:
+        self._samples_before = 0 if self._pass is None or self._resumed else self._pass.samples
+        self._resumed &= self._pass is None
         self.epoch, self._start, self._over, self._pass = epoch, start, False, None
 
     def _is_done(self) -> bool:
@@ -213,61 +284,60 @@ class PlannedBatchSampler(Sampler[list[int]]):
         return self._pass.over or self._pass.position > self._pass.start or at_end
 
     def _warm(self, epoch: int) -> bool:
-        return epoch >= self.warmup
+        return epoch >= self.shuffled_epochs
 
     def _made_for(self, epoch: int) -> Made | None:
         """The batches that were made, if they serve this epoch."""
         return self._made if self._made is not None and self._serves(self._made, epoch) else None
 
     def _serves(self, made: Made, epoch: int) -> bool:
-        lasts = self.refresh if made.planned and self._warm(epoch) else 1
+        lasts = self.replan_every if made.planned and self._warm(epoch) else 1
         return made.epoch <= epoch < made.epoch + lasts
 
     def _length(self, epoch: int, made: Made | None) -> int:
         """How many batches this process gets in an epoch, whose batches are made or not yet."""
-        if made is not None:
-            return self._count(len(made.batches), planned=made.planned)
-        planned = self._warm(epoch) and self.bank.clock > 0
-        return self._count(self._planner.count(planned=planned), planned=planned)
+        planned = self._warm(epoch) and self.bank.clock > 0 if made is None else made.planned
+        return self._planner.length(planned=planned)
 
     def _batches_of(self, epoch: int) -> list[Batch]:
         """The batches of this process, in the order of an epoch; a short one stays last."""
         made = self._made_for(epoch)
         if made is None:
+            plans = self._warm(epoch) and not self.selector.is_shuffle
+            if plans:
+                self._check_recorded()
             made = self._made = self._planner.make(epoch, warm=self._warm(epoch))
             self.plan = self.plan if made.plan is None else made.plan
+            if plans and not made.planned:
+                self._warn(
+                    "nothing was recorded, so that this epoch is shuffled and not planned: call loader.record(u, v), "
+                    "or bank.record(index, u, v), after each step, or fill the bank before"
+                )
+        self._clock_before = self.bank.clock
         batches = self._planner.batches_in(epoch, made)
-        random = np.random.default_rng([_ORDER_OF_BATCHES, self.seed, epoch]) if self.shuffle_batches else None
-        rows = [row[row >= 0] for row in batches[order_of(batches, random, groups=self._planner.groups)]]
-        return self.sharding.share(rows, multiple_of=self.multiple_of, cut=self._cuts(planned=made.planned))
+        random = generator(Stream.BATCH_ORDER, self.seed, epoch)
+        batches = in_random_order(batches, random, groups=self._planner.groups)
+        return self._planner.share(batches, planned=made.planned)
 
-    def _count(self, batches: int, *, planned: bool) -> int:
-        return self.sharding.count(batches, multiple_of=self.multiple_of, cut=self._cuts(planned=planned))
+    def _check_recorded(self) -> None:
+        """Says, once, that little was recorded of what the last epoch has seen.
 
-    def _cuts(self, *, planned: bool) -> bool:
-        """Whether batches are cut to be shared, so that no sample is left out; there may be none to keep."""
-        return self.leftover == "short" and self._planner.covers(planned=planned)
+        Nothing at all is little only after epochs of which something was: a bank may be filled once and for all.
+        """
+        drawn = self._samples_before // (self.sharding.world_size if self.sharding.mode == "dealt" else 1)
+        recorded = int((self.bank.recorded_at >= self._clock_before).sum()) if drawn else 0
+        self._records |= recorded > 0
+        if self._records and recorded < _ENOUGH * drawn:
+            self._warn(
+                f"of {drawn} samples drawn in the last epoch {recorded} were recorded: call record after each step; "
+                "and if a framework deals out the batches of this sampler once more, give it a loader that "
+                "batchcut.integrations has prepared"
+            )
 
-    def _check_sizes(self) -> None:
-        """Finds out now, and not after an epoch of training, whether there are batches for all."""
-        count, planner = len(self.bank), self._planner
-        if self.leftover == "rotate" and planner.unit > count:
-            rule = f"be at least {planner.unit}, the samples of one step, where leftover='rotate'"
-            raise invalid("the length of the bank", rule, count)
-        if self.leftover == "short":
-            self._check_shares()
-        if self._count(planner.count(planned=True), planned=True) == 0:
-            rule = f"make at least {self.sharding.batches_per_round * self.multiple_of} batches of {count} samples"
-            raise invalid("selector", rule, f"{planner.count(planned=True)} by {self.selector}")
-
-    def _check_shares(self) -> None:
-        size = self._planner.batch_size
-        rows = np.split(np.arange(len(self.bank)), range(size, len(self.bank), size))
-        try:
-            self.sharding.share(rows, multiple_of=self.multiple_of)
-        except ValueError as error:
-            rule = f"be 'rotate' where {len(self.bank)} samples cannot be shared in batches of up to {size}"
-            raise invalid("leftover", rule, f"'short' ({error})") from error
+    def _warn(self, message: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{message} (said once)", RuntimeWarning, stacklevel=2)
 
     def _identity(self) -> dict[str, Any]:
         """What must agree for a state to fit. Not the rank: the state of one process is that of all."""
@@ -276,16 +346,16 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "format": FORMAT,
             "n": len(self.bank),
             "batch_size": self._planner.batch_size,
-            "multiple_of": self.multiple_of,
+            "multiple_of": self._planner.multiple_of,
             "seed": self.seed,
-            "selector": name_of(self.selector),
+            "selector": selector_in_words(self.selector),
+            "temperature": self.temperature,
             "groups": None if groups is None else zlib.crc32(groups.tobytes()),
-            "leftover": self.leftover,
+            "drop_last": self.drop_last,
             "average_views": self.average_views,
-            "shuffle_batches": self.shuffle_batches,
-            "refresh": self.refresh,
-            "warmup": self.warmup,
-            "world": self.sharding.world,
+            "replan_every": self.replan_every,
+            "shuffled_epochs": self.shuffled_epochs,
+            "world_size": self.sharding.world_size,
             "mode": self.sharding.mode,
         }
 
@@ -294,3 +364,16 @@ class PlannedBatchSampler(Sampler[list[int]]):
         place = self._start if self._pass is None else self._pass.position
         over = self._over if self._pass is None else self._pass.over
         return vars(self) | {"_pass": None, "_start": place, "_over": over}
+
+
+def _check_bank(bank: object) -> None:
+    if isinstance(bank, EmbeddingBank):
+        return
+    rule = "be an EmbeddingBank"
+    if isinstance(bank, Sampler):
+        # As Lightning does under DDP, to put its own sampler of samples inside, and for prediction.
+        rule += (
+            "; a framework that makes batch samplers anew around a sampler of its own must leave this one alone "
+            "(in Lightning by use_distributed_sampler=False)"
+        )
+    raise wrong_type("bank", rule, bank)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from batchcut._errors import check_integer, invalid, wrong_type
-from batchcut.selection import Selector
 
 from ._planner import Made, Planner
 
@@ -45,10 +44,3 @@ def made_of(state: Mapping[str, Any], planner: Planner) -> Made | None:
     if planner.covers(planned=True) and len(np.unique(held)) < len(held):
         raise invalid("state['batches']", "hold each sample once", "repeats")
     return Made(epoch, batches, planned=True)
-
-
-def name_of(selector: Selector) -> str:
-    """What a selector is known by: its record if it has one, else its name, since an address changes with each run."""
-    if type(selector).__repr__ is object.__repr__ or hasattr(selector, "__qualname__"):
-        return str(getattr(selector, "__qualname__", type(selector).__qualname__))
-    return repr(selector)

@@ -4,17 +4,24 @@ A selector is a frozen record of settings, called as `selector(u, v, batch_size=
 u, v (N, d) of N positive pairs; it returns a `BatchPlan`. All selectors are interchangeable.
 """
 
-from . import _compiler as _compiler
-from ._cut import Cut as Cut
-from ._inputs import group_codes as group_codes
 from ._ordered import Ordered as Ordered
-from ._partition import batch_count as batch_count
-from ._partition import exchange_samples as exchange_samples
-from ._partition import is_partition as is_partition
-from ._partition import random_partition as random_partition
-from ._partition import used_samples as used_samples
 from ._plan import BatchPlan as BatchPlan
+from ._request import Request as Request
 from ._selector import Selector as Selector
 from ._shuffle import Shuffle as Shuffle
 from ._spectral import Spectral as Spectral
 from ._weights import pair_weights as pair_weights
+from .cut import Cut as Cut
+
+__all__ = ["BatchPlan", "Cut", "Ordered", "Request", "Selector", "Shuffle", "Spectral", "pair_weights"]
+
+# For our other packages, and not part of the reference:
+from ._epoch import exchange_samples as exchange_samples
+from ._epoch import random_partition as random_partition
+from ._epoch import used_samples as used_samples
+from ._groups import group_codes as group_codes
+from ._inputs import unit_rows as unit_rows
+from ._selector import check_selector as check_selector
+from ._selector import selector_in_words as selector_in_words
+from ._weights import check_temperature as check_temperature
+from .compute import kernel as kernel

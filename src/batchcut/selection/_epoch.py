@@ -1,58 +1,83 @@
-"""What changes from epoch to epoch: the random streams, and which samples sit out where N is not a multiple of B."""
-
-from collections.abc import Callable
-from typing import Literal
+"""An epoch: which samples it uses, how many batches they make, how they are dealt, and what the next one exchanges."""
 
 import numpy as np
 
-from batchcut._errors import invalid
+from batchcut._errors import check_integer
+from batchcut._random import Stream, generator
 
-from ._inputs import Ints
-
-Leftover = Literal["rotate", "short"]
-Progress = Callable[[float], None]
-
-_LEFTOVER_STREAM = 0
-_ORDER_STREAM = 1
-_SEARCH_STREAM = 2
+from ._groups import group_codes, part_groups
+from ._inputs import Ints, check_batch_size
 
 
-def order_generator(seed: int, epoch: int) -> np.random.Generator:
-    """The stream that shuffles: a function of (seed, epoch) alone, and the same for every selector."""
-    return np.random.default_rng([_ORDER_STREAM, seed, epoch])
+def used_samples(count: int, *, unit: int, seed: int = 0, epoch: int = 0, drop_last: bool = True) -> Ints:
+    """The samples that an epoch uses, ascending: with `drop_last` a multiple of `unit`, none left out twice running.
 
-
-def search_generator(seed: int, epoch: int) -> np.random.Generator:
-    """The stream for a selector's own choices, apart from the shuffle so that neither shifts the other."""
-    return np.random.default_rng([_SEARCH_STREAM, seed, epoch])
-
-
-def check_leftover(leftover: str) -> Leftover:
-    """Returns the policy, if it is one of the two."""
-    if leftover == "rotate":
-        return "rotate"
-    if leftover == "short":
-        return "short"
-    raise invalid("leftover", 'be "rotate" or "short"', repr(leftover))
-
-
-def split_off_leftover(count: int, batch_size: int, *, leftover: Leftover, seed: int, epoch: int) -> tuple[Ints, Ints]:
-    """Which samples an epoch uses and which sit out, both ascending.
-
-    With "rotate", the R = N mod B that sit out are a window of one fixed permutation which moves by R each epoch.
-    Since N ≥ B + R > 2R, two windows in a row never overlap: none is left out twice running.
+    The R = N mod unit that sit out are a window of one fixed permutation which moves by R each epoch. Since
+    N ≥ unit + R > 2R, two windows in a row never overlap.
     """
-    out = count % batch_size if leftover == "rotate" else 0
+    count, unit = check_integer("count", count, at_least=1), check_integer("unit", unit, at_least=1)
+    seed, epoch = check_integer("seed", seed, at_least=0), check_integer("epoch", epoch, at_least=0)
+    out = count % unit if drop_last else 0
     if out == 0:
-        return np.arange(count), np.empty(0, np.int64)
-    fixed = np.random.default_rng([_LEFTOVER_STREAM, seed]).permutation(count)
-    resting = np.sort(fixed[(np.arange(out) + int(epoch) * out % count) % count])
-    return np.setdiff1d(np.arange(count), resting, assume_unique=True), resting
+        return np.arange(count)
+    fixed = generator(Stream.DROPPED, seed).permutation(count)
+    resting = fixed[(np.arange(out) + epoch * out % count) % count]
+    return np.setdiff1d(np.arange(count), resting, assume_unique=True)
+
+
+def batch_count(count: int, batch_size: int) -> int:
+    """⌈N/B⌉: how many batches a partition of N samples has, a short one included."""
+    return -(-count // batch_size)
 
 
 def deal(order: Ints, batch_size: int) -> Ints:
     """Cuts an order of samples into rows of B; the last row is filled up with -1 where it is short."""
-    rows = -(-len(order) // batch_size)
+    rows = batch_count(len(order), batch_size)
     batches = np.full(rows * batch_size, -1, np.int64)
     batches[: len(order)] = order
     return batches.reshape(rows, batch_size)
+
+
+def shuffled_batches(samples: Ints, batch_size: int, *, seed: int, epoch: int, codes: Ints | None) -> Ints:
+    """A random partition (K, B) of the samples, groups parted: a function of (seed, epoch), for all selectors one."""
+    batches = deal(generator(Stream.SHUFFLE, seed, epoch).permutation(samples), batch_size)
+    return batches if codes is None else part_groups(batches, codes)
+
+
+def random_partition(
+    count: int, *, batch_size: int, seed: int = 0, epoch: int = 0, groups: object = None, drop_last: bool = True
+) -> Ints:
+    """The batches (K, B) that `Shuffle` gives the same seed, epoch and groups, without embeddings.
+
+    Where the last batch is short, its row ends in -1.
+    """
+    size = check_batch_size(batch_size, check_integer("count", count, at_least=2))
+    used = used_samples(count, unit=size, seed=seed, epoch=epoch, drop_last=drop_last)
+    return shuffled_batches(used, size, seed=seed, epoch=epoch, codes=group_codes(groups, count))
+
+
+def exchange_samples(batches: Ints, leaving: Ints, entering: Ints, *, groups: object = None, count: int) -> Ints:
+    """The batches (K, B) of some of N samples, with those that leave replaced by as many that enter; groups parted.
+
+    So a plan of one epoch serves another, in which other samples sit out.
+    """
+    codes = group_codes(groups, count)
+    successor = np.arange(count)
+    successor[leaving] = entering
+    exchanged = np.where(batches >= 0, successor[batches], -1)
+    return exchanged if codes is None else part_groups(exchanged, codes)
+
+
+def check_pool(pool: object) -> None:
+    """Refuses a pool that is neither None nor a number of batches that could be told apart."""
+    if pool is not None:
+        check_integer("pool", pool, at_least=2)
+
+
+def pool_bounds(count: int, pool: int | None) -> list[tuple[int, int]]:
+    """Cuts K batches into runs of `pool`, the random pools of `sec:real_exp_appendix`; None is one run of all.
+
+    The last run is smaller where `pool` does not divide K.
+    """
+    size = pool or count
+    return [(start, min(start + size, count)) for start in range(0, count, size)]

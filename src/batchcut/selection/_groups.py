@@ -1,14 +1,54 @@
-"""Samples that must not be negatives of each other: pairs of one group are parted by swaps between batches."""
+"""Samples that must not be negatives of each other: groups as codes, whose pairs are parted by swaps."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from ._inputs import Ints
-from ._interrupt import interruptible
+from batchcut._errors import invalid, wrong_dtype, wrong_type
+from batchcut._interrupts import interruptible
 
-_options: dict[str, Any] = {"cache": True, "nogil": True}
+from ._inputs import Ints, as_array
+from .compute import kernel
+
+
+def group_codes(groups: object, count: int) -> Ints | None:
+    """One integer per sample, equal where the groups are equal; None where no group has two members."""
+    if groups is None:
+        return None
+    labels = as_array("groups", groups)
+    if labels.ndim != 1 or len(labels) != count:
+        raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
+    if labels.dtype.kind == "O":
+        _check_labels(labels)
+        ids = {label: code for code, label in enumerate(sorted(set(labels), key=_rank))}
+        codes = np.fromiter((ids[label] for label in labels), np.int64, count)
+    elif labels.dtype.kind in "iuUST":
+        if labels.dtype.kind in "US" and isinstance(groups, (list, tuple)):
+            _check_labels(groups)  # NumPy has made strings of all that stood beside one
+        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    else:
+        raise wrong_dtype("groups", "hold integers or strings", labels.dtype.name)
+    return codes if int(codes.max()) + 1 < count else None
+
+
+def _rank(label: Any) -> tuple[bool, Any]:
+    """What labels are sorted by, as NumPy would; bytes and text do not compare."""
+    return isinstance(label, bytes), label
+
+
+def _check_labels(labels: Iterable[object]) -> None:
+    """Refuses labels that are neither integers nor strings, and 1 beside "1", which could mean either group."""
+    numbers = words = 0
+    for label in labels:
+        if isinstance(label, (str, bytes)):
+            words += 1
+        elif isinstance(label, (int, np.integer)) and not isinstance(label, bool):
+            numbers += 1
+        else:
+            raise wrong_type("groups", "hold integers or strings", label)
+    if numbers and words:
+        raise wrong_dtype("groups", "hold integers or strings, not both", f"{numbers} and {words} of them")
 
 
 def part_groups(batches: Ints, codes: Ints) -> Ints:
@@ -61,7 +101,7 @@ def _fill_short(batches: Ints, codes: Ints, short: int) -> None:
             outside[group] -= step
 
 
-@njit(**_options)  # type: ignore[untyped-decorator]
+@kernel
 def _count(row: Ints, codes: Ints, group: int) -> int:
     found = 0
     for sample in row:
@@ -69,7 +109,7 @@ def _count(row: Ints, codes: Ints, group: int) -> int:
     return found
 
 
-@njit(**_options)  # type: ignore[untyped-decorator]
+@kernel
 def _exchange(batches: Ints, codes: Ints, home: Ints, a: int, b: int, group: int) -> bool:
     """Swaps one of `group` in batch a for a sample of b whose group is more frequent in b than in a."""
     for j in range(batches.shape[1]):
@@ -85,7 +125,7 @@ def _exchange(batches: Ints, codes: Ints, home: Ints, a: int, b: int, group: int
     return False
 
 
-@njit(**_options)  # type: ignore[untyped-decorator]
+@kernel
 def _spread(batches: Ints, codes: Ints, home: Ints, held: Ints, a: int, group: int) -> bool:
     """Moves members of `group` out of batch a to the nearest batches with at least two fewer."""
     count, moved = len(batches), False
@@ -101,7 +141,7 @@ def _spread(batches: Ints, codes: Ints, home: Ints, held: Ints, a: int, group: i
     return moved
 
 
-@njit(**_options)  # type: ignore[untyped-decorator]
+@kernel
 def _part_one(batches: Ints, codes: Ints, home: Ints, held: Ints, samples: Ints) -> None:
     """Parts the group whose members are `samples`; `held` is all zero before and after."""
     group = codes[samples[0]]
@@ -119,7 +159,7 @@ def _part_one(batches: Ints, codes: Ints, home: Ints, held: Ints, samples: Ints)
         held[home[sample]] = 0
 
 
-@njit(**_options)  # type: ignore[untyped-decorator]
+@kernel
 def _part(batches: Ints, codes: Ints, samples: Ints) -> None:
     """Parts the groups in place, one after the other; `samples` are those of `batches`, sorted by group."""
     home = np.zeros(len(codes), np.int64)

@@ -1,6 +1,5 @@
-"""What selectors accept: arrays of many kinds, made into unit rows; groups, made into integer codes."""
+"""What selectors accept: arrays of many kinds, made into unit rows."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,6 @@ Flags = npt.NDArray[np.bool_]
 _ROWS_AT_ONCE = 65_536
 _UNIT_ALREADY = 1e-5
 _SHORT, _LONG = 1e-30, 1e30  # norms between which a quotient in float32 is as exact as any other
-_UNIT_ENOUGH = 1e-3  # rows that were unit in float32 are off by up to this in float16 and bfloat16
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,9 @@ class Pairs:
         return int(self.u.shape[1])
 
 
-def unit_pairs(u: object, v: object, *, normalize: bool) -> Pairs:
+def unit_pairs(u: object, v: object) -> Pairs:
     """Checks u and v (N, d) and returns them with unit rows in float32; no copy where they are so already."""
-    rows_u, rows_v = unit_rows("u", u, normalize=normalize), unit_rows("v", v, normalize=normalize)
+    rows_u, rows_v = unit_rows("u", u), unit_rows("v", v)
     check_same_shape(rows_u, rows_v)
     return Pairs(rows_u, rows_v)
 
@@ -62,26 +60,22 @@ def check_same_shape(u: npt.NDArray[Any], v: npt.NDArray[Any]) -> None:
 
 
 def unit_rows(
-    argument: str, values: object, *, normalize: bool, dtype: type[np.floating[Any]] = np.float32
+    argument: str, values: object, *, dtype: type[np.floating[Any]] = np.float32, at_least: int = 2
 ) -> npt.NDArray[Any]:
     """Returns `values` (N, d) with unit rows as a contiguous array of `dtype`.
 
-    The rows are read in blocks, so that a memory-mapped or float16 array needs no second whole copy.
-    With `normalize=False`, rows that are not unit vectors are refused instead of divided by their norm.
+    The rows are read in blocks, so that a memory-mapped or float16 array needs no second whole copy. Where all are unit
+    vectors already, they stay as they are.
     """
     source = as_array(argument, values)
     if source.ndim != 2:
         raise invalid(argument, "have two dimensions (samples, features)", f"shape {source.shape}")
     if source.dtype.kind != "f":
         raise wrong_dtype(argument, "hold floating-point numbers", source.dtype.name)
-    if source.shape[0] < 2 or source.shape[1] < 1:
-        raise invalid(argument, "have at least 2 rows and 1 column", f"shape {source.shape}")
+    if source.shape[0] < at_least or source.shape[1] < 1:
+        raise invalid(argument, f"have at least {at_least} rows and 1 column", f"shape {source.shape}")
     norms = np.concatenate([_norms(argument, block, start) for start, block in _blocks(source)])
-    worst = int(np.argmax(np.abs(norms - 1)))
-    off = abs(float(norms[worst]) - 1)
-    if not normalize and off > _UNIT_ENOUGH:
-        raise invalid(argument, "have rows of norm 1 where normalize=False", f"norm {norms[worst]:.6g} in row {worst}")
-    if off <= _UNIT_ALREADY:  # as they are, so that a copy of another kind gives the same plan to the last bit
+    if float(np.abs(norms - 1).max()) <= _UNIT_ALREADY:  # so that a copy of another kind gives the same plan
         return np.require(source, dtype, "C").view(np.ndarray)
     rows = np.empty(source.shape, dtype)
     for start, block in _blocks(source):
@@ -113,45 +107,6 @@ def as_array(argument: str, values: object) -> npt.NDArray[Any]:
     if array.ndim == 0 and not isinstance(values, np.ndarray):
         raise wrong_type(argument, "be an array", values)
     return array
-
-
-def group_codes(groups: object, count: int) -> Ints | None:
-    """One integer per sample, equal where the groups are equal; None where no group has two members."""
-    if groups is None:
-        return None
-    labels = as_array("groups", groups)
-    if labels.ndim != 1 or len(labels) != count:
-        raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
-    if labels.dtype.kind == "O":
-        _check_labels(labels)
-        ids = {label: code for code, label in enumerate(sorted(set(labels), key=_rank))}
-        codes = np.fromiter((ids[label] for label in labels), np.int64, count)
-    elif labels.dtype.kind in "iuUST":
-        if labels.dtype.kind in "US" and isinstance(groups, (list, tuple)):
-            _check_labels(groups)  # NumPy has made strings of all that stood beside one
-        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    else:
-        raise wrong_dtype("groups", "hold integers or strings", labels.dtype.name)
-    return codes if int(codes.max()) + 1 < count else None
-
-
-def _rank(label: Any) -> tuple[bool, Any]:
-    """What labels are sorted by, as NumPy would; bytes and text do not compare."""
-    return isinstance(label, bytes), label
-
-
-def _check_labels(labels: Iterable[object]) -> None:
-    """Refuses labels that are neither integers nor strings, and 1 beside "1", which could mean either group."""
-    numbers = words = 0
-    for label in labels:
-        if isinstance(label, (str, bytes)):
-            words += 1
-        elif isinstance(label, (int, np.integer)) and not isinstance(label, bool):
-            numbers += 1
-        else:
-            raise wrong_type("groups", "hold integers or strings", label)
-    if numbers and words:
-        raise wrong_dtype("groups", "hold integers or strings, not both", f"{numbers} and {words} of them")
 
 
 def check_batch_size(batch_size: object, count: int) -> int:

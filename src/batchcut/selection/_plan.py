@@ -19,7 +19,6 @@ import numpy.typing as npt
 from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
 from batchcut._files import write_whole
 
-from ._epoch import Leftover, check_leftover
 from ._inputs import Doubles, Ints
 
 _FORMAT = "batchcut plan 1"
@@ -57,9 +56,9 @@ class BatchPlan:
         seed: With `epoch`, what all randomness is a function of.
         epoch: The epoch that the plan is for.
         temperature: τ, at which losses and weights are given.
-        leftover: What was done with N mod B samples: "rotate" or "short".
-        repeats: Whether batches were drawn independently, so that a sample may be in many of them or in none.
-        losses: (K,) two-sided contrastive loss of each batch.
+        drop_last: Whether N mod B samples were left out; if not, they are in one short batch.
+        repeats: Whether a sample may be in several batches; never where the selector `covers` the samples in use.
+        losses: (K,) contrastive loss of each batch, CLIP's as in `losses.contrastive_loss`.
         weights: (K,) sum of w(k, l) over the pairs of each batch.
         left_over: Samples that are in no batch, ascending.
         group_pairs: Pairs of the same group that share a batch, because they could not be parted.
@@ -74,7 +73,7 @@ class BatchPlan:
     seed: int
     epoch: int
     temperature: float
-    leftover: Leftover
+    drop_last: bool
     repeats: bool
     losses: Doubles
     weights: Doubles
@@ -95,7 +94,7 @@ class BatchPlan:
         object.__setattr__(self, "seconds", _check_seconds(self.seconds))
         if not isinstance(self.method, str):
             raise wrong_type("method", "be a string", self.method)
-        check_leftover(self.leftover)
+        check_flag("drop_last", self.drop_last)
         check_flag("repeats", self.repeats)
         _check_shape(self.batches, self.left_over, self.count)
         _check_batches(self.batches, self.count, repeats=self.repeats)
@@ -133,7 +132,7 @@ class BatchPlan:
 
     @property
     def mean_loss(self) -> float:
-        """The mean of the batch losses: `prob:mini-batch` for this choice of batches."""
+        """The mean of the batch losses: half of `prob:mini-batch` for this choice of batches."""
         return float(self.losses.mean())
 
     @property
@@ -146,13 +145,30 @@ class BatchPlan:
         """The share of the samples that are in some batch."""
         return 1 - len(self.left_over) / self.count
 
+    def within(self, samples: Ints, count: int, *, drop_last: bool) -> Self:
+        """The same plan by the numbers that its samples have in a larger set of `count`: sample i is `samples[i]`.
+
+        It is not checked again: different numbers for different samples leave a valid plan valid.
+        """
+        batches = np.where(self.batches >= 0, samples[self.batches], -1)
+        absent = np.ones(count, bool)
+        absent[batches[batches >= 0]] = False
+        facts = {f.name: getattr(self, f.name) for f in fields(self)}
+        facts |= {"batches": batches, "left_over": np.flatnonzero(absent), "count": count, "drop_last": drop_last}
+        plan = object.__new__(type(self))
+        for name, value in facts.items():
+            object.__setattr__(plan, name, value)
+        for name in _ARRAYS:
+            getattr(plan, name).flags.writeable = False
+        return plan
+
     def summary(self) -> str:
         """What was asked for and what came out, in a few lines of text."""
         low, middle, high = np.quantile(self.losses, (0.0, 0.5, 1.0))
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
         asked = f"{self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}"
-        left = f"{len(self.left_over):,} left over ({self.leftover})"
+        left = f"{len(self.left_over):,} left over"
         lines = [
             f"{self.method}({settings})",
             f"  asked     {asked}",

@@ -1,129 +1,125 @@
-"""What every selector checks before it works, and measures after."""
+"""`Request`: a checked call of a selector, with all that choosing needs."""
 
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from batchcut._errors import check_integer, wrong_type
+from batchcut._errors import check_flag, check_integer, invalid, wrong_type
+from batchcut._progress import Progress, silent
+from batchcut._random import Stream, generator
 
-from ._content import content_order
-from ._epoch import Leftover, Progress, check_leftover, deal, order_generator, split_off_leftover
-from ._groups import count_group_pairs, part_groups
-from ._inputs import Ints, Pairs, check_batch_size, group_codes, unit_pairs
-from ._parallel import Workers, silent
-from ._plan import BatchPlan
-from ._score import Chosen, Weighting, score
+from ._epoch import batch_count, deal, shuffled_batches, used_samples
+from ._groups import group_codes, part_groups
+from ._inputs import Ints, Pairs, as_array, check_batch_size, unit_pairs
+from ._weights import Weighting
+from .compute import Crew
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """A checked call: what to choose from, and the start of the clock."""
+    """What a selector is asked for: the argument of `Selector.choose`.
+
+    Attributes:
+        pairs: The N positive pairs: `pairs.u` and `pairs.v`, (N, d) unit rows in float32, and `pairs.positive`, (N,)
+            similarities of each sample to its own positive.
+        samples: (N,) the numbers that the rows have in the data set, by which a selector looks up what else it knows of
+            each sample, such as its length: a loader hands over the rows of the samples in use alone. In a stream
+            there are none but the places in a pool.
+        used: Samples in use this epoch, ascending: all N, but for those that `drop_last` leaves out.
+        batch_size: B.
+        seed: With `epoch`, what all randomness is a function of.
+        epoch: The epoch that the batches are for.
+        codes: (N,) integers, equal where groups are; None where no two samples are of one group.
+        drop_last: Whether N mod B samples are left out.
+        weighting: τ as `weighting.temperature`, B and the margin, by which batches are scored.
+        crew: Threads to work with: `crew.map(function, tasks)`.
+        report: Called with the share of the work that is done, from 0 to 1.
+    """
 
     pairs: Pairs
+    samples: Ints
+    used: Ints
     batch_size: int
     seed: int
     epoch: int
     codes: Ints | None
-    leftover: Leftover
-    used: Ints
+    drop_last: bool
+    weighting: Weighting
+    crew: Crew
     report: Progress
-    started: float
 
     @property
     def batch_count(self) -> int:
         """K: how many batches a partition of the samples in use has."""
-        return -(-len(self.used) // self.batch_size)
+        return batch_count(len(self.used), self.batch_size)
 
-    def shuffled(self) -> Ints:
-        """The partition that `Shuffle` gives this seed and epoch, groups parted (`alg:sgd_wo_replacement`)."""
-        order = order_generator(self.seed, self.epoch).permutation(self.used)
-        return self.parted(deal(order, self.batch_size))
+    def generator(self, stream: Stream = Stream.SEARCH) -> np.random.Generator:
+        """Random numbers for a selector's own choices, apart from the shuffle so that neither shifts the other."""
+        return generator(stream, self.seed, self.epoch)
 
-    def at_epoch(self, epoch: int) -> "Request":
-        """The same request for another epoch."""
-        used, _ = split_off_leftover(
-            len(self.pairs), self.batch_size, leftover=self.leftover, seed=self.seed, epoch=epoch
-        )
-        return replace(self, epoch=epoch, used=used)
-
-    def by_content(self) -> "Request":
-        """The same request with the samples in an order that does not depend on their names, to draw from by chance."""
-        return replace(self, used=content_order(self.pairs, self.used, self.codes))
+    def deal(self, order: Ints) -> Ints:
+        """An order of samples cut into batches (K, B); the last row ends in -1 where it is short."""
+        return deal(order, self.batch_size)
 
     def parted(self, batches: Ints) -> Ints:
         """`batches` after the fewest swaps nearby that leave no more pairs of one group together than must be."""
         return batches if self.codes is None else part_groups(batches, self.codes)
+
+    def shuffled(self) -> Ints:
+        """The partition that `Shuffle` gives this seed and epoch, groups parted (`alg:sgd_wo_replacement`)."""
+        return shuffled_batches(self.used, self.batch_size, seed=self.seed, epoch=self.epoch, codes=self.codes)
+
+    def at_epoch(self, epoch: int) -> "Request":
+        """The same request for another epoch, with the samples that are in use then."""
+        used = used_samples(
+            len(self.pairs), unit=self.batch_size, seed=self.seed, epoch=epoch, drop_last=self.drop_last
+        )
+        return replace(self, epoch=epoch, used=used)
 
 
 def open_request(
     u: object,
     v: object,
     *,
-    normalize: bool,
+    samples: object,
     batch_size: int,
     seed: int,
     epoch: int,
     groups: object,
-    leftover: str,
+    drop_last: bool,
+    temperature: float,
+    margin: float | None,
+    crew: Crew,
     progress: Progress | None,
 ) -> Request:
     """Checks all that a selector is called with."""
-    started = time.perf_counter()
-    pairs = unit_pairs(u, v, normalize=normalize)
+    pairs = unit_pairs(u, v)
     size = check_batch_size(batch_size, len(pairs))
-    check_integer("seed", seed, at_least=0)
-    check_integer("epoch", epoch, at_least=0)
-    policy = check_leftover(leftover)
+    first, second = check_integer("seed", seed, at_least=0), check_integer("epoch", epoch, at_least=0)
+    check_flag("drop_last", drop_last)
     if progress is not None and not callable(progress):
         raise wrong_type("progress", "be None or a function of one number", progress)
-    used, _ = split_off_leftover(len(pairs), size, leftover=policy, seed=seed, epoch=epoch)
     return Request(
         pairs=pairs,
+        samples=_numbers(samples, len(pairs)),
+        used=used_samples(len(pairs), unit=size, seed=first, epoch=second, drop_last=drop_last),
         batch_size=size,
-        seed=int(seed),
-        epoch=int(epoch),
+        seed=first,
+        epoch=second,
         codes=group_codes(groups, len(pairs)),
-        leftover=policy,
-        used=used,
+        drop_last=drop_last,
+        weighting=Weighting.of(pairs, size, temperature, margin),
+        crew=crew,
         report=progress or silent,
-        started=started,
     )
 
 
-def close_request(
-    request: Request,
-    chosen: Chosen,
-    method: str,
-    settings: Mapping[str, Any],
-    weighting: Weighting,
-    *,
-    repeats: bool,
-    crew: Workers,
-) -> BatchPlan:
-    """Measures the batches that were chosen and makes the plan."""
-    batches = chosen.batches
-    outcome = chosen.scores or score(request.pairs, batches, weighting, crew)
-    absent = np.ones(len(request.pairs), bool)
-    absent[batches[batches >= 0]] = False
-    together = 0 if request.codes is None else count_group_pairs(batches, request.codes)
-    request.report(1.0)
-    return BatchPlan(
-        batches=batches,
-        count=len(request.pairs),
-        method=method,
-        settings=settings,
-        seed=request.seed,
-        epoch=request.epoch,
-        temperature=weighting.temperature,
-        leftover=request.leftover,
-        repeats=repeats,
-        losses=outcome.losses,
-        weights=outcome.weights,
-        left_over=np.flatnonzero(absent),
-        group_pairs=together,
-        margin_pairs=outcome.guarded,
-        seconds=time.perf_counter() - request.started,
-    )
+def _numbers(samples: object, count: int) -> Ints:
+    """The numbers of N rows in the data set: those given, or 0 to N − 1."""
+    if samples is None:
+        return np.arange(count)
+    numbers = as_array("samples", samples)
+    if numbers.shape != (count,) or numbers.dtype.kind not in "iu":
+        got = f"{numbers.dtype.name} of shape {numbers.shape}"
+        raise invalid("samples", f"hold an integer for each of the {count} rows", got)
+    return numbers.astype(np.int64, copy=False)

@@ -1,26 +1,27 @@
-"""`Shuffle`: batches chosen at random, as in plain SGD."""
+"""`Shuffle`: batches chosen at random, as in plain SGD; a margin parts what is too similar by random swaps."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from batchcut._errors import check_choice, check_flag, check_integer, invalid
+from batchcut._errors import check_choice, check_integer, invalid
+from batchcut._interrupts import interruptible
+from batchcut._random import Stream
 
-from ._draw import draw_batches
-from ._epoch import order_generator
-from ._inputs import Ints
-from ._parallel import Workers
+from ._inputs import Floats, Ints
 from ._request import Request
-from ._score import Chosen, Weighting, check_margin, check_temperature
-from ._selector import PlanningSelector
-from ._similar import part_similar
+from ._selector import Selector
+from ._subsets import draw_batches
+from .compute import kernel
 
 _MODES = ("without", "with", "fixed")
+_TRIES = 32  # places that a sample with a similar one in its batch tries
+_ROWS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shuffle(PlanningSelector):
+class Shuffle(Selector):
     """Random batches: without replacement, with replacement, or fixed for all epochs.
 
     - "without": a new random partition each epoch (`alg:sgd_wo_replacement`).
@@ -33,21 +34,20 @@ class Shuffle(PlanningSelector):
         replacement: "without", "with" or "fixed".
         per_step: With replacement: how many different batches make one step.
         steps: With replacement: how many steps the plan holds; None: ⌊N / (B · per_step)⌋, at least one.
-        temperature: τ, at which losses and weights are reported.
+        temperature: τ, at which losses and weights are reported. None: that of the loss or the loader, see `Selector`.
         margin: Pairs within it, as in `Cut`, count no weight and, in a partition, are parted by random swaps where a
             few tries find room. With replacement, draws stay uniform: the margin changes only what the plan reports,
             its weights and `margin_pairs`.
-        normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 
     replacement: Literal["without", "with", "fixed"] = "without"
     per_step: int = 1
     steps: int | None = None
-    temperature: float = 0.1
+    temperature: float | None = None
     margin: float | None = None
-    normalize: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("replacement", self.replacement, _MODES)
         check_integer("per_step", self.per_step, at_least=1)
         if self.steps is not None:
@@ -58,29 +58,122 @@ class Shuffle(PlanningSelector):
                 'be left alone unless replacement="with"',
                 f"replacement={self.replacement!r}",
             )
-        check_temperature(self.temperature)
-        check_margin(self.margin)
-        check_flag("normalize", self.normalize)
 
     @property
-    def repeats(self) -> bool:
-        """Whether a sample may be in several batches of the plan."""
-        return self.replacement == "with"
+    def is_shuffle(self) -> bool:
+        """Whether a new random partition each epoch is all that it gives."""
+        return self.replacement == "without" and self.margin is None
 
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:  # noqa: ARG002
-        if self.repeats:
-            return Chosen(self._draw(request))
+    @property
+    def covers(self) -> bool:
+        """Whether each sample in use is in exactly one batch."""
+        return self.replacement != "with"
+
+    def batch_count(self, count: int, batch_size: int) -> int:
+        """How many batches of size B a plan of N samples, all of them in use, has."""
+        if self.covers:
+            return super().batch_count(count, batch_size)
+        return (self.steps or max(1, count // (batch_size * self.per_step))) * self.per_step
+
+    def choose(self, request: Request) -> Ints:
+        """Draws, or deals a random order; see the class."""
+        if not self.covers:
+            return self._draw(request)
         if self.replacement == "fixed":
             request = request.at_epoch(0)
         batches = request.shuffled()
-        return Chosen(batches if self.margin is None else part_similar(request, batches, weighting))
+        return batches if self.margin is None else part_similar(request, batches)
 
     def _draw(self, request: Request) -> Ints:
-        samples = np.arange(len(request.pairs))
-        steps = self.steps or max(1, len(samples) // (request.batch_size * self.per_step))
-        rng = order_generator(request.seed, request.epoch)
+        samples, rng = np.arange(len(request.pairs)), request.generator(Stream.SHUFFLE)
+        steps = self.batch_count(len(samples), request.batch_size) // self.per_step
         drawn = []
         for step in range(steps):
             drawn.append(draw_batches(samples, request.batch_size, self.per_step, rng, request.codes))
             request.report(step / steps)
         return np.concatenate(drawn)
+
+
+def part_similar(request: Request, batches: Ints) -> Ints:
+    """Returns `batches` (K, B) after swaps that part pairs within the margin, where a few tries find room.
+
+    A swap is made if it leaves both samples with fewer similar ones in all and puts no two of a group together.
+    """
+    if len(batches) < 2:
+        return batches
+    parted = batches.copy()
+    pairs, weighting = request.pairs, request.weighting
+    bars = weighting.bars * np.float32(weighting.temperature)
+    codes = np.arange(len(pairs)) if request.codes is None else request.codes
+    rng = request.generator()
+    rows = max(1, _ROWS_AT_ONCE // batches.shape[1])
+    for start in range(0, len(batches), rows):
+        tries = rng.integers(0, batches.size, (min(rows, len(batches) - start), batches.shape[1], _TRIES))
+        interruptible(_part_similar, pairs.u, pairs.v, bars, codes, parted, start, tries)
+        request.report(start / len(batches))
+    return parted
+
+
+@kernel(fastmath={"contract", "nsz", "reassoc"})
+def _dot(a: Floats, b: Floats) -> np.float32:
+    total = np.float32(0)
+    for k in range(len(a)):
+        total += a[k] * b[k]
+    return total
+
+
+@kernel
+def _clashes(
+    u: Floats,
+    v: Floats,
+    bars: Floats,
+    codes: Ints,
+    row: Ints,
+    sample: int,
+    place: int,
+) -> tuple[int, int]:
+    """How many of a batch are of one group with `sample`, and how many similar to it, were it at `place`."""
+    kin, similar = 0, 0
+    for j in range(len(row)):
+        other = row[j]
+        if j == place or other < 0:
+            continue
+        kin += codes[other] == codes[sample]
+        both = _dot(u[sample], v[other]) + _dot(u[other], v[sample])
+        similar += both >= bars[sample] + bars[other]
+    return kin, similar
+
+
+@kernel
+def _part_similar(
+    u: Floats,
+    v: Floats,
+    bars: Floats,
+    codes: Ints,
+    batches: Ints,
+    start: int,
+    tries: Ints,
+) -> None:
+    """Tries, for each sample with a similar one in its batch, the places that `tries` (rows, B, T) names."""
+    width = batches.shape[1]
+    for a in range(start, start + len(tries)):
+        for i in range(width):
+            x = batches[a, i]
+            if x < 0:
+                continue
+            kin, similar = _clashes(u, v, bars, codes, batches[a], x, i)
+            for target in tries[a - start, i]:
+                if similar == 0:
+                    break
+                b, j = target // width, target % width
+                y = batches[b, j]
+                if a == b or y < 0:
+                    continue
+                there_kin, there = _clashes(u, v, bars, codes, batches[b], x, j)
+                if there >= similar:
+                    continue
+                y_kin, y_similar = _clashes(u, v, bars, codes, batches[b], y, j)
+                back_kin, back = _clashes(u, v, bars, codes, batches[a], y, i)
+                if there + back < similar + y_similar and there_kin + back_kin <= kin + y_kin:
+                    batches[a, i], batches[b, j] = y, x
+                    break

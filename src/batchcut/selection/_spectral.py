@@ -6,16 +6,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_choice, check_flag
+from batchcut._errors import check_choice
+from batchcut._interrupts import interruptible
 
-from ._epoch import search_generator
-from ._inputs import Doubles, Ints, Pairs
-from ._interrupt import interruptible
-from ._parallel import Workers
-from ._pools import check_pool, pool_bounds
+from ._epoch import check_pool, pool_bounds
+from ._inputs import Doubles, Ints
 from ._request import Request
-from ._score import Chosen, Weighting, check_margin, check_temperature
-from ._selector import PlanningSelector
+from ._selector import Selector
 from ._weights import graph
 
 Variant = Literal["paper", "authors"]
@@ -42,9 +39,9 @@ def even_spectral_clusters(
 
     rows = _eigenvector_rows(weights, len(sizes), variant, random_state)
     starts = 1 if variant == "paper" else _STARTS_OF_THE_AUTHORS
-    centres = KMeans(len(sizes), n_init=starts, random_state=random_state).fit(rows).cluster_centers_
+    centers = KMeans(len(sizes), n_init=starts, random_state=random_state).fit(rows).cluster_centers_
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    samples, places = linear_sum_assignment(cdist(rows, centres)[:, owner])
+    samples, places = linear_sum_assignment(cdist(rows, centers)[:, owner])
     return [samples[owner[places] == cluster] for cluster in range(len(sizes))]
 
 
@@ -70,7 +67,7 @@ def _eigenvector_rows(weights: npt.NDArray[Any], count: int, variant: Variant, r
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spectral(PlanningSelector):
+class Spectral(Selector):
     """The paper's SC: batches by even-sized spectral clustering of the graph w(k, l).
 
     Choosing a partition with the largest within-batch weight is choosing the least cut between batches
@@ -80,43 +77,37 @@ class Spectral(PlanningSelector):
     Attributes:
         variant: "paper" is `alg:sc_appendix` to the letter; "authors" is their published code: exp(w) instead of w,
             the symmetric normalised Laplacian, rows not normalised, ten starts of k-means.
-        pool: How many random batches are clustered anew at a time, 40 in the paper; None: all.
-        partial_pool: Let the last pool be smaller where `pool` does not divide the number of batches.
-        temperature: τ of the weights.
+        pool: How many random batches are clustered anew at a time, 40 in the paper; None: all. Where it does not
+            divide the number of batches, the last pool is smaller.
+        temperature: τ of the weights. None: that of the loss or the loader, see `Selector`.
         margin: Pairs whose two similarities come, on average, within it of their own positives get no weight: each
             could be the other's positive. None: all pairs have their weight.
-        normalize: Divide rows by their norm; if False, rows that are not unit vectors are refused.
     """
 
     variant: Variant = "paper"
     pool: int | None = None
-    partial_pool: bool = False
-    temperature: float = 0.1
+    temperature: float | None = None
     margin: float | None = None
-    normalize: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("variant", self.variant, _VARIANTS)
         check_pool(self.pool)
-        check_flag("partial_pool", self.partial_pool)
-        check_temperature(self.temperature)
-        check_margin(self.margin)
-        check_flag("normalize", self.normalize)
 
-    def _choose(self, request: Request, weighting: Weighting, crew: Workers) -> Chosen:  # noqa: ARG002
-        bounds = pool_bounds(request.batch_count, self.pool, partial=self.partial_pool)
+    def choose(self, request: Request) -> Ints:
+        """Clusters each pool of the shuffled partition."""
+        bounds = pool_bounds(request.batch_count, self.pool)
         batches = request.shuffled()
-        states = search_generator(request.seed, request.epoch).integers(0, 2**31, len(bounds))
+        states = request.generator().integers(0, 2**31, len(bounds))
         for done, (start, stop) in enumerate(bounds):
-            batches[start:stop] = interruptible(
-                self._cluster, request.pairs, batches[start:stop], weighting, int(states[done])
-            )
+            batches[start:stop] = interruptible(self._cluster, request, batches[start:stop], int(states[done]))
             request.report(done / len(bounds))
-        return Chosen(request.parted(batches))
+        return request.parted(batches)
 
-    def _cluster(self, pairs: Pairs, batches: Ints, weighting: Weighting, random_state: int) -> Ints:
+    def _cluster(self, request: Request, batches: Ints, random_state: int) -> Ints:
         if len(batches) == 1:
             return batches
+        pairs, weighting = request.pairs, request.weighting
         samples, sizes = batches[batches >= 0], (batches >= 0).sum(axis=1)
         bars = weighting.bars[samples] * np.float32(weighting.temperature)
         weights = graph(pairs.u[samples], pairs.v[samples], bars, weighting.batch_size, weighting.temperature)

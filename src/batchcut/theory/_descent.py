@@ -7,15 +7,18 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn import functional as F
 
 from batchcut._errors import check_integer, check_positive, invalid
-from batchcut.losses._validate import check_pair
+from batchcut.losses import check_pair
 
 from ._threads import one_thread
 
 SMALL = 2**16
 """Fewer numbers than this are worked on by one thread."""
+
+Normalize = Literal["each step", "in the loss"]
+"""Where rows are brought to unit length: by the algorithm, or within what is minimised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ def random_embeddings(n: int, d: int, *, seed: int) -> tuple[Tensor, Tensor]:
     d = check_integer("d", d, at_least=1)
     generator = torch.Generator().manual_seed(check_integer("seed", seed, at_least=0))
     rows = torch.randn(2, n, d, dtype=torch.float64, generator=generator)
-    u, v = normalize(rows, dim=-1)
+    u, v = F.normalize(rows, dim=-1)
     return u, v
 
 
@@ -50,7 +53,7 @@ def descend(
     *,
     learning_rate: float = 0.5,
     steps: int = 500,
-    normalise: Literal["each step", "in the loss"] = "each step",
+    normalize: Normalize = "each step",
     observe: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Descent:
     r"""Minimises `objective(u, v)` over unit rows u: (N, d), v: (N, d), starting from the given ones.
@@ -65,27 +68,27 @@ def descend(
         v: start of the other side.
         learning_rate: above 0.
         steps: how many.
-        normalise: where rows are brought to unit length.
+        normalize: where rows are brought to unit length.
         observe: called with the step and the unit rows before each step.
     """
     check_pair(u, v)
     check_positive("learning_rate", learning_rate)
     check_integer("steps", steps, at_least=0)
-    if normalise not in ("each step", "in the loss"):
-        raise invalid("normalise", "be 'each step' or 'in the loss'", repr(normalise))
-    free = normalize(torch.stack([u, v]).detach(), dim=-1)
+    if normalize not in ("each step", "in the loss"):
+        raise invalid("normalize", "be 'each step' or 'in the loss'", repr(normalize))
+    free = F.normalize(torch.stack([u, v]).detach(), dim=-1)
     losses = free.new_empty(steps)
     with one_thread() if u.numel() < SMALL else nullcontext():
         for step in range(steps):
             free = free.detach().requires_grad_()
-            unit = normalize(free, dim=-1) if normalise == "in the loss" else free
+            unit = F.normalize(free, dim=-1) if normalize == "in the loss" else free
             if observe is not None:
                 observe(step, *unit.detach())
             loss = objective(unit[0], unit[1])
             losses[step] = loss.detach()
             (gradient,) = torch.autograd.grad(loss, free)
             free = free.detach() - learning_rate * gradient
-            if normalise == "each step":
-                free = normalize(free, dim=-1)
-    final_u, final_v = normalize(free, dim=-1).detach()
+            if normalize == "each step":
+                free = F.normalize(free, dim=-1)
+    final_u, final_v = F.normalize(free, dim=-1).detach()
     return Descent(u=final_u, v=final_v, losses=losses)

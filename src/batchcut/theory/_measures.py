@@ -6,9 +6,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from batchcut._errors import invalid
-from batchcut.losses._validate import check_embeddings, check_pair
+from batchcut.losses import check_embeddings, check_pair
 
-from ._configurations import simplex_etf
+from ._optima import simplex_etf
 
 
 def distance_to_optimum(u: Tensor, v: Tensor) -> float:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from batchcut._errors import check_integer, check_positive, invalid
-from batchcut.losses import order_weights, two_sided_loss
+from batchcut.losses import order_weights
+from batchcut.losses.paper import two_sided_loss
 
 Objective = Callable[[Tensor], Tensor]
 """Takes inner products X: (..., n, n), gives losses (...)."""
@@ -23,6 +24,23 @@ def over_batches(batches: Sequence[Sequence[int]], temperature: float = 1.0) -> 
     """The mean loss over a set of batches (`prob:mini-batch`)."""
     losses = losses_of_batches(batches, temperature)
     return lambda x: losses(x).mean(dim=-1)
+
+
+def over_all_batches(n: int, batch_size: int, temperature: float = 1.0) -> Objective:
+    """The mean loss over all C(n, B) batches; for B = 2 and n - 1 without a list of the batches, which is faster."""
+    if batch_size not in (2, n - 1):
+        return over_batches(all_batches(n, batch_size), temperature)
+    different = 1 - torch.eye(n, dtype=torch.float64)
+    weights = different / (n * (n - 1))
+
+    def one_side(x: Tensor) -> Tensor:
+        # Relative to the positive: 1 on the diagonal.
+        terms = ((x - x.diagonal(dim1=-2, dim2=-1)[..., None]) / temperature).exp()
+        # Entry (i, j) is the denominator of sample i in the batch {i, j}, or in the batch that leaves j out.
+        sums = 1 + terms * different if batch_size == 2 else terms.sum(dim=-1, keepdim=True) - terms * different
+        return (sums.log() * weights).sum(dim=(-2, -1))
+
+    return lambda x: one_side(x) + one_side(x.mT)
 
 
 def ordered(batches: Sequence[Sequence[int]], *, k: int, q: int) -> Objective:

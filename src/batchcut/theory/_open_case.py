@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from batchcut._errors import check_integer, check_positive, invalid
-from batchcut.losses._validate import check_embeddings
+from batchcut.losses import check_embeddings
 
-from ._configurations import is_cross_polytope, is_simplex_etf
 from ._measures import asymmetry, non_antipodality
-from ._minimise import Minimum, minimise
-from ._objectives import Objective, all_batches, full_batch, over_batches
+from ._minimize import Minimum, minimize
+from ._objectives import Objective, full_batch, over_all_batches
+from ._optima import is_cross_polytope, is_simplex_etf
 
 SAME_POINT = 1e-5
 """Distances below this count as zero: symmetric, antipodal, centred."""
@@ -140,12 +140,12 @@ def open_case(
         check_integer("batch_sizes", size, at_least=2, at_most=n - 1)
 
     whole = full_batch(temperature)
-    full = _found(n, minimise(whole, n, d, starts=starts, seed=seed))
-    symmetric = minimise(whole, n, d, starts=starts, seed=seed, restriction="symmetric")
+    full = _found(n, minimize(whole, n, d, starts=starts, seed=seed))
+    symmetric = minimize(whole, n, d, starts=starts, seed=seed, restriction="symmetric")
     batches = []
     for size in sizes:
-        objective = all_batches_objective(n, size, temperature)
-        found = _found(size, minimise(objective, n, d, starts=starts, seed=seed))
+        objective = over_all_batches(n, size, temperature)
+        found = _found(size, minimize(objective, n, d, starts=starts, seed=seed))
         batches.append(
             Agreement(
                 found=found,
@@ -163,23 +163,6 @@ def open_case(
         symmetric_loss=symmetric.loss,
         batches=tuple(batches),
     )
-
-
-def all_batches_objective(n: int, batch_size: int, temperature: float = 1.0) -> Objective:
-    """The mean loss over all C(n, B) batches; for B = 2 and n - 1 without a list of the batches, which is faster."""
-    if batch_size not in (2, n - 1):
-        return over_batches(all_batches(n, batch_size), temperature)
-    different = 1 - torch.eye(n, dtype=torch.float64)
-    weights = different / (n * (n - 1))
-
-    def one_side(x: Tensor) -> Tensor:
-        # Relative to the positive: 1 on the diagonal.
-        terms = ((x - x.diagonal(dim1=-2, dim2=-1)[..., None]) / temperature).exp()
-        # Entry (i, j) is the denominator of sample i in the batch {i, j}, or in the batch that leaves j out.
-        sums = 1 + terms * different if batch_size == 2 else terms.sum(dim=-1, keepdim=True) - terms * different
-        return (sums.log() * weights).sum(dim=(-2, -1))
-
-    return lambda x: one_side(x) + one_side(x.mT)
 
 
 def spectrum(u: Tensor, *, tolerance: float = SAME_PRODUCT) -> Spectrum:

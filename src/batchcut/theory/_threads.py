@@ -1,4 +1,4 @@
-"""Small problems on one thread: threads that wait for each other cost more than they bring."""
+"""Small problems on one thread of torch: threads that wait for each other cost more than they bring."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, mean_of_views
-from batchcut.selection import BatchPlan, Shuffle, batch_count, is_partition
+from batchcut.selection import BatchPlan, Shuffle
 
 from ._config import Config
-from ._source import Indices
+from ._data import Indices
 
 Refill = Callable[[EmbeddingBank], None]
 
@@ -44,27 +44,28 @@ class Batches:
         samples: how many the training set has.
         device: where the bank lives.
         rank: this process.
-        world: how many there are.
+        world_size: how many there are.
         views: whether the sides of samples are random views.
     """
 
     def __init__(
-        self, config: Config, *, samples: int, device: torch.device, rank: int, world: int, views: bool
+        self, config: Config, *, samples: int, device: torch.device, rank: int, world_size: int, views: bool
     ) -> None:
         self.settings = config.selection
         self.averages = views and self.settings.average_views
         self.bank = EmbeddingBank(samples, config.model.dim, device=device)
-        self.sharding = Sharding(rank=rank, world=world, mode=self.settings.sharing)
-        self.epochs, self.batch_size = config.epochs, config.batch_size
+        self.sharding = Sharding(rank=rank, world_size=world_size, mode=self.settings.sharing)
+        self.epochs = config.epochs
         self.sampler = PlannedBatchSampler(
             self.bank,
             batch_size=config.batch_size,
             selector=self.settings.selector,
             seed=config.seed,
-            leftover=self.settings.leftover,
+            temperature=config.objective.temperature,
+            drop_last=self.settings.drop_last,
             average_views=self.averages,
-            refresh=self.settings.refresh,
-            warmup=self.settings.shuffled_epochs if self.settings.plans else config.epochs,
+            replan_every=self.settings.replan_every,
+            shuffled_epochs=self.settings.first_planned if self.settings.plans else config.epochs,
             sharding=self.sharding,
         )
 
@@ -75,7 +76,7 @@ class Batches:
 
     def steps(self, accumulate: int) -> int:
         """How many steps of so many batches each the whole run takes."""
-        return sum(-(-self._length(epoch) // accumulate) for epoch in range(self.epochs))
+        return sum(-(-self.sampler.length_of(epoch) // accumulate) for epoch in range(self.epochs))
 
     def of_epoch(self, epoch: int, refill: Refill) -> Epoch:
         """The batches that remain of an epoch; `refill` fills the bank where a pass is asked for."""
@@ -108,15 +109,6 @@ class Batches:
             )
         batches = tensors["batches"].numpy().tobytes() if facts["planned"] else None
         self.sampler.load_state_dict(facts | {"batches": batches})
-
-    def _length(self, epoch: int) -> int:
-        """How many batches this process gets in an epoch."""
-        unit = self.sharding.samples_per_round(self.batch_size)
-        used = len(self.bank) // unit * unit if self.settings.leftover == "rotate" else len(self.bank)
-        planned = self.settings.plans and epoch >= self.settings.shuffled_epochs
-        count = batch_count(self.settings.selector, used, self.batch_size) if planned else -(-used // self.batch_size)
-        covers = not planned or is_partition(self.settings.selector)
-        return self.sharding.count(count, cut=self.settings.leftover == "short" and covers)
 
     def _shuffled_loss(self, plan: BatchPlan) -> float:
         """Of some samples where there are many: it is there to compare with, and must cost next to nothing."""

@@ -1,19 +1,122 @@
 """The settings of a run: nested frozen records, each of which says what it takes."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from numbers import Real
 from typing import Literal, get_args
 
-from batchcut._errors import check_choice, check_integer, check_positive, invalid, wrong_type
-from batchcut.selection import Cut, Ordered, Shuffle, Spectral
+from batchcut._errors import check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
+from batchcut.data import check_name
+from batchcut.selection import Cut, Selector
 
-from ._checks import check_at_least_zero, check_optional, check_text
-from ._settings import DataSettings, ModelSettings, ObjectiveSettings, ViewSettings
-
+ViewRecipe = Literal["fast", "paper"]
+EncoderName = Literal["small-resnet", "resnet18", "mlp", "linear"]
+IMAGE_ENCODERS = ("small-resnet", "resnet18")
+Stem = Literal["cifar", "imagenet"]
+Loss = Literal["simclr", "sogclr", "infonce"]
 PlannedFrom = Literal["bank", "pass", "training-pass"]
-OptimiserName = Literal["lars", "sgd", "adamw"]
+OptimizerName = Literal["lars", "sgd", "adamw"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
-AnySelector = Shuffle | Ordered | Spectral | Cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """What to learn from.
+
+    Attributes:
+        name: as `batchcut.data.load` takes it: "digits", "cifar100", "folder:PATH", "pairs:FILE" and so on.
+        root: the folder with the official files; None: the usual place.
+        download: fetch what is missing from the official address.
+        train: use the first so many training samples; None: all.
+        test: use the first so many test samples; None: all.
+    """
+
+    name: str = "digits"
+    root: str | None = None
+    download: bool = False
+    train: int | None = None
+    test: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("data.name", self.name)
+        _check_optional("data.train", self.train, at_least=4)
+        _check_optional("data.test", self.test, at_least=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewSettings:
+    """How two views are made of an image; features are taken as they are.
+
+    Attributes:
+        recipe: "paper" is the authors' by Kornia (crop, flip, jitter, grey, blur); "fast" is the same but for the blur,
+            with all colour changes of an image in one linear map.
+        size: height and width of a view; None: those of the image.
+        smallest_crop: the least share of the image's area that a crop keeps.
+    """
+
+    recipe: ViewRecipe = "fast"
+    size: int | None = None
+    smallest_crop: float = 0.08
+
+    def __post_init__(self) -> None:
+        check_choice("views.recipe", self.recipe, get_args(ViewRecipe))
+        _check_optional("views.size", self.size, at_least=1)
+        _check_share("views.smallest_crop", self.smallest_crop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """What makes an embedding of a sample.
+
+    Attributes:
+        encoder: "small-resnet" and "resnet18" for images, "mlp" and "linear" for features.
+        stem: how a ResNet-18 begins: "cifar" keeps the resolution, "imagenet" divides it by four.
+        width: of the first stage of a small ResNet, or of the hidden layer of an MLP.
+        two_towers: one encoder for each side of a pair, as in CLIP; otherwise both sides share one, as in SimCLR.
+        projection: the hidden width of the projection head; 0: no head.
+        dim: of the embedding.
+        zero_init: start with residual branches that add nothing.
+    """
+
+    encoder: EncoderName = "small-resnet"
+    stem: Stem = "cifar"
+    width: int = 32
+    two_towers: bool = False
+    projection: int = 256
+    dim: int = 128
+    zero_init: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("model.encoder", self.encoder, get_args(EncoderName))
+        check_choice("model.stem", self.stem, get_args(Stem))
+        check_integer("model.width", self.width, at_least=1)
+        check_integer("model.projection", self.projection, at_least=0)
+        check_integer("model.dim", self.dim, at_least=1)
+
+    @property
+    def for_images(self) -> bool:
+        """Whether the encoder takes images; the others take features."""
+        return self.encoder in IMAGE_ENCODERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveSettings:
+    """What is minimised: SimCLR's loss, SogCLR's, or the two-sided InfoNCE of the paper.
+
+    Attributes:
+        loss: which one.
+        temperature: τ.
+        gamma: of SogCLR: the weight of the new value in the moving average.
+    """
+
+    loss: Loss = "simclr"
+    temperature: float = 0.1
+    gamma: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_choice("objective.loss", self.loss, get_args(Loss))
+        check_positive("objective.temperature", self.temperature)
+        _check_share("objective.gamma", self.gamma)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,47 +129,44 @@ class SelectionSettings:
             before each plan; "training-pass": the same with batch norm in training mode, as the authors do.
         average_views: plan images by the mean of the embeddings of their two views, which are drawn anew each time, and
             not by the views themselves. Pairs of features, which stay as they are, have no views.
-        warmup: how many first epochs are shuffled; None: one where planned from the bank, none otherwise.
-        refresh: plan anew every so many epochs.
-        leftover: what becomes of samples that do not fill a batch: "rotate" or "short".
+        shuffled_epochs: how many first epochs are shuffled; None: one where planned from the bank, none otherwise.
+        replan_every: plan anew every so many epochs.
+        drop_last: leave out samples that do not fill a batch, others each epoch; if false, they make a smaller one.
         sharing: with many processes, whether each takes "whole" batches or its part of every one ("split"), with
             negatives gathered from all.
     """
 
-    selector: AnySelector = field(default_factory=Cut)
+    selector: Selector = field(default_factory=Cut)
     planned_from: PlannedFrom = "bank"
     average_views: bool = True
-    warmup: int | None = None
-    refresh: int = 1
-    leftover: Literal["rotate", "short"] = "rotate"
+    shuffled_epochs: int | None = None
+    replan_every: int = 1
+    drop_last: bool = True
     sharing: Literal["whole", "split"] = "whole"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.selector, AnySelector):
-            raise wrong_type("selection.selector", "be a Shuffle, Ordered, Spectral or Cut", self.selector)
+        selector: object = self.selector
+        if not (isinstance(selector, Selector) and is_dataclass(selector)):
+            raise wrong_type("selection.selector", "be a Selector and a dataclass, such as Cut()", selector)
         check_choice("selection.planned_from", self.planned_from, get_args(PlannedFrom))
-        check_optional("selection.warmup", self.warmup, at_least=0)
-        check_integer("selection.refresh", self.refresh, at_least=1)
-        check_choice("selection.leftover", self.leftover, ("rotate", "short"))
+        _check_optional("selection.shuffled_epochs", self.shuffled_epochs, at_least=0)
+        check_integer("selection.replan_every", self.replan_every, at_least=1)
+        check_flag("selection.drop_last", self.drop_last)
         check_choice("selection.sharing", self.sharing, ("whole", "split"))
 
     @property
     def plans(self) -> bool:
         """Whether embeddings matter; a plain shuffle needs none."""
-        return not (
-            isinstance(self.selector, Shuffle)
-            and self.selector.replacement == "without"
-            and self.selector.margin is None
-        )
+        return not self.selector.is_shuffle
 
     @property
-    def shuffled_epochs(self) -> int:
-        """How many first epochs are shuffled."""
-        return int(self.planned_from == "bank") if self.warmup is None else self.warmup
+    def first_planned(self) -> int:
+        """The first epoch that is planned: those before it are shuffled."""
+        return int(self.planned_from == "bank") if self.shuffled_epochs is None else self.shuffled_epochs
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimiserSettings:
+class OptimizerSettings:
     """How the weights move.
 
     Attributes:
@@ -79,7 +179,7 @@ class OptimiserSettings:
         accumulate: how many batches make one step.
     """
 
-    name: OptimiserName = "lars"
+    name: OptimizerName = "lars"
     learning_rate: float | None = None
     momentum: float = 0.9
     weight_decay: float = 1e-6
@@ -88,17 +188,17 @@ class OptimiserSettings:
     accumulate: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("optimiser.name", self.name, get_args(OptimiserName))
+        check_choice("optimizer.name", self.name, get_args(OptimizerName))
         if self.learning_rate is not None:
-            check_positive("optimiser.learning_rate", self.learning_rate)
-        check_at_least_zero("optimiser.momentum", self.momentum)
+            check_positive("optimizer.learning_rate", self.learning_rate)
+        _check_at_least_zero("optimizer.momentum", self.momentum)
         if self.momentum >= 1:
-            raise invalid("optimiser.momentum", "be below 1", self.momentum)
-        check_at_least_zero("optimiser.weight_decay", self.weight_decay)
-        check_at_least_zero("optimiser.warmup_epochs", self.warmup_epochs)
+            raise invalid("optimizer.momentum", "be below 1", self.momentum)
+        _check_at_least_zero("optimizer.weight_decay", self.weight_decay)
+        _check_at_least_zero("optimizer.warmup_epochs", self.warmup_epochs)
         if self.clip is not None:
-            check_positive("optimiser.clip", self.clip)
-        check_integer("optimiser.accumulate", self.accumulate, at_least=1)
+            check_positive("optimizer.clip", self.clip)
+        check_integer("optimizer.accumulate", self.accumulate, at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +273,7 @@ class MachineSettings:
     precision: Precision = "32-true"
 
     def __post_init__(self) -> None:
-        check_text("machine.accelerator", self.accelerator)
+        _check_text("machine.accelerator", self.accelerator)
         check_integer("machine.devices", self.devices, at_least=1)
         check_integer("machine.nodes", self.nodes, at_least=1)
         check_choice("machine.precision", self.precision, get_args(Precision))
@@ -192,7 +292,7 @@ class Config:
         model: what makes an embedding.
         objective: what is minimised.
         selection: which samples share a batch.
-        optimiser: how the weights move.
+        optimizer: how the weights move.
         evaluation: when and how retrieval is scored.
         keeping: what is written and when.
         machine: where the run works.
@@ -206,7 +306,7 @@ class Config:
     model: ModelSettings = field(default_factory=ModelSettings)
     objective: ObjectiveSettings = field(default_factory=ObjectiveSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
-    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     keeping: KeepingSettings = field(default_factory=KeepingSettings)
     machine: MachineSettings = field(default_factory=MachineSettings)
@@ -219,5 +319,27 @@ class Config:
     @property
     def peak_rate(self) -> float:
         """The highest learning rate: 0.075 √B where none is given."""
-        given = self.optimiser.learning_rate
+        given = self.optimizer.learning_rate
         return 0.075 * math.sqrt(self.batch_size) if given is None else given
+
+
+def _check_text(argument: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise invalid(argument, "be a text that is not empty", repr(value))
+
+
+def _check_optional(argument: str, value: int | None, *, at_least: int) -> None:
+    if value is not None:
+        check_integer(argument, value, at_least=at_least)
+
+
+def _check_share(argument: str, value: float) -> None:
+    if check_positive(argument, value) > 1:
+        raise invalid(argument, "be above 0 and at most 1", value)
+
+
+def _check_at_least_zero(argument: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(argument, "be a number", value)
+    if not (math.isfinite(value) and float(value) >= 0):
+        raise invalid(argument, "be finite and at least 0", value)

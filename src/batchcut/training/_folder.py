@@ -1,20 +1,26 @@
-"""The folder of a run: who may write there, and what is written."""
+"""The folder of a run: who may write there, and what is written, from settings to lines of metrics."""
 
 import fcntl
 import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import torch
 from safetensors.torch import save
+from torch import Tensor
 
 from batchcut._files import write_bytes, write_json
+from batchcut.sampling import EmbeddingBank
 from batchcut.selection import BatchPlan
 
 from ._config import Config
@@ -22,6 +28,11 @@ from ._toml import config_of, read_toml, to_toml
 
 _PACKAGES = ("batchcut", "torch", "lightning", "kornia", "pytorch-optimizer", "safetensors", "numpy", "numba")
 _LEFT_BY_A_START = {"lock", ".config.toml.unfinished"}
+_FILES_OF_LINES = ("metrics", "timings")
+_TIMED = ("planning", "evaluation", "checkpoint")
+_KINDS_SHOWN = 4
+
+Observer = Callable[[Mapping[str, Any]], None]
 
 
 class Lock:
@@ -43,34 +54,6 @@ class Lock:
     def release(self) -> None:
         """Lets others in."""
         self._file.truncate(0)
-        self._file.close()
-
-
-class Lines:
-    """A file of JSON lines that can be cut back to where it was at a checkpoint."""
-
-    def __init__(self, path: Path, *, length: int | None = None) -> None:
-        self._file: IO[bytes] = path.open("ab")
-        if length is not None:
-            have = self._file.seek(0, os.SEEK_END)
-            if have < length:
-                self._file.close()
-                raise ValueError(f"{path} must hold {length} bytes, as at the checkpoint; got {have}")
-            self._file.truncate(length)
-            self._file.seek(0, os.SEEK_END)
-
-    def write(self, event: Mapping[str, object]) -> None:
-        """Adds a line."""
-        self._file.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
-
-    def sync(self) -> int:
-        """Makes sure that all lines are on the disk, and says how many bytes they are."""
-        os.fsync(self._file.fileno())
-        return self._file.tell()
-
-    def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
 
@@ -100,10 +83,11 @@ class RunFolder:
     def create(self, config: Config) -> Lock:
         """Makes the folder, which must be new or empty, and takes it."""
         self.check_new()
+        settings = to_toml(config).encode()  # before anything is made: there may be settings that cannot be written
         self.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.path / "lock")
         # First of all: a folder with anything else in it can be gone on with.
-        write_bytes(self.path / "config.toml", to_toml(config).encode())
+        write_bytes(self.path / "config.toml", settings)
         self._make_folders()
         return lock
 
@@ -135,13 +119,17 @@ class RunFolder:
             ) from error
         write_json(path, [*starts, environment() | more])
 
-    def save_plan(self, plan: BatchPlan) -> None:
-        """Keeps a plan, without the seconds that it took."""
-        replace(plan, seconds=0.0).save(self.path / "plans" / self.plan_name(plan))
+    def save_plan(self, plan: BatchPlan, bank: EmbeddingBank, *, shown: int) -> None:
+        """Keeps a plan, without the seconds that it took, and the embeddings that some of its batches were made from.
 
-    def plan_name(self, plan: BatchPlan) -> str:
-        """The name of a plan's file."""
-        return f"epoch-{plan.epoch:04d}.npz"
+        Those of the first plan and of the last are there in the end, of about `shown` samples each.
+        """
+        name = f"epoch-{plan.epoch:04d}.npz"
+        replace(plan, seconds=0.0).save(self.path / "plans" / name)
+        if shown:
+            tensors = shown_embeddings(plan, bank, most=shown)
+            for place in ("first-plan", "last-plan") if self.plans() == [name] else ("last-plan",):
+                self.save_embeddings(place, tensors)
 
     def plans(self) -> list[str]:
         """The names of the plans that are there."""
@@ -153,7 +141,7 @@ class RunFolder:
             if path.name not in but:
                 path.unlink()
 
-    def save_embeddings(self, name: str, tensors: dict[str, torch.Tensor]) -> None:
+    def save_embeddings(self, name: str, tensors: dict[str, Tensor]) -> None:
         """Keeps embeddings under a name."""
         write_bytes(self.path / "embeddings" / f"{name}.safetensors", save(tensors))
 
@@ -174,3 +162,120 @@ def environment() -> dict[str, Any]:
         "torch_threads": torch.get_num_threads(),
         "command": sys.argv,
     }
+
+
+def shown_embeddings(plan: BatchPlan, bank: EmbeddingBank, *, most: int) -> dict[str, Tensor]:
+    """The rows of the bank for whole batches of about `most` samples in all.
+
+    A quarter each of the hardest batches, the easiest, those around the median, and shuffled ones to compare with.
+    "batches" holds the numbers of the plan's rows, "shuffled" the samples of the others, "index" whose rows u, v are.
+    """
+    each = max(1, most // (_KINDS_SHOWN * plan.batch_size))
+    order = np.argsort(plan.losses, kind="stable")
+    middle = max(0, (len(order) - each) // 2)
+    chosen = np.unique(np.concatenate([order[:each], order[middle : middle + each], order[-each:]]))
+    seen = np.random.default_rng([plan.seed, plan.epoch]).permutation(torch.nonzero(bank.seen.cpu())[:, 0].numpy())
+    shuffled = seen[: min(each, len(seen) // plan.batch_size) * plan.batch_size].reshape(-1, plan.batch_size)
+    used = np.unique(np.concatenate([plan.batches[chosen].ravel(), shuffled.ravel()]))
+    index = torch.from_numpy(used[used >= 0])
+    rows = index.to(bank.u.device)
+    return {
+        "epoch": torch.tensor([plan.epoch]),
+        "batches": torch.from_numpy(chosen),
+        "shuffled": torch.from_numpy(shuffled),
+        "index": index,
+        "u": bank.u[rows].half().cpu(),
+        "v": bank.v[rows].half().cpu(),
+    }
+
+
+class Lines:
+    """A file of JSON lines that can be cut back to where it was at a checkpoint."""
+
+    def __init__(self, path: Path, *, length: int) -> None:
+        self._file: IO[bytes] = path.open("ab")
+        have = self._file.seek(0, os.SEEK_END)
+        if have < length:
+            self._file.close()
+            raise ValueError(f"{path} must hold {length} bytes, as at the checkpoint; got {have}")
+        self._file.truncate(length)
+        self._file.seek(0, os.SEEK_END)
+
+    def write(self, event: Mapping[str, object]) -> None:
+        """Adds a line."""
+        self._file.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
+
+    def sync(self) -> int:
+        """Makes sure that all lines are on the disk, and says how many bytes they are."""
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class Diary:
+    """Writes metrics.jsonl and timings.jsonl, from the process that leads, and tells an observer.
+
+    Args:
+        observe: called with each event.
+        leads: whether this process is the one that writes; the others are silent.
+    """
+
+    def __init__(self, observe: Observer, *, leads: bool) -> None:
+        self._observe = observe
+        self._leads = leads
+        self._lines: dict[str, Lines] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._begun: dict[str, float] = {}
+
+    def open(self, folder: Path, lengths: Mapping[str, int] | None = None) -> None:
+        """Opens the files, cut back to where they were at a checkpoint; None: to nothing."""
+        for name in _FILES_OF_LINES if self._leads else ():
+            self._lines[name] = Lines(folder / f"{name}.jsonl", length=0 if lengths is None else lengths[name])
+
+    def lengths(self) -> dict[str, int]:
+        """How many bytes each file has, all of which are on the disk."""
+        return {name: lines.sync() for name, lines in self._lines.items()}
+
+    def close(self) -> None:
+        """Closes the files."""
+        for lines in self._lines.values():
+            lines.close()
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Writes a line of metrics and tells the observer."""
+        self.write(event)
+        self.show(event)
+
+    def write(self, event: dict[str, Any]) -> None:
+        """Writes a line of metrics."""
+        if self._leads:
+            self._lines["metrics"].write(event)
+
+    def show(self, event: dict[str, Any]) -> None:
+        """Tells the observer."""
+        if self._leads:
+            self._observe(event)
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Counts the seconds within as those of a part of the epoch."""
+        self._begun[part] = time.perf_counter()
+        yield
+        self._seconds[part] += time.perf_counter() - self._begun.pop(part)
+
+    def tell_seconds(self, *, epoch: int, step: int) -> None:
+        """Writes where the seconds since the last such line went; what is in no part is training."""
+        now = time.perf_counter()
+        for part, begun in self._begun.items():
+            self._seconds[part] += now - begun
+            self._begun[part] = now
+        parts = {name: round(self._seconds[name], 6) for name in _TIMED}
+        training = self._seconds["total"] - sum(parts.values())
+        if self._leads:
+            event = {"event": "epoch", "epoch": epoch, "step": step, "training": round(training, 6)}
+            self._lines["timings"].write(event | parts)
+        self._seconds.clear()

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from batchcut.losses import SogCLR, contrastive_loss, gather, nt_xent
 
-from ._settings import ObjectiveSettings
+from ._config import ObjectiveSettings
 
 
 class Objective(nn.Module):

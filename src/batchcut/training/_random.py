@@ -1,4 +1,4 @@
-"""Randomness as a function of what it is for, so that a run that goes on draws what it would have drawn."""
+"""Random numbers for torch as a function of what they are for: a run that goes on draws what it would have drawn."""
 
 import zlib
 from collections.abc import Iterator
@@ -6,13 +6,10 @@ from contextlib import contextmanager
 
 import torch
 
-VIEWS, EVALUATION, PASS, WEIGHTS, KEPT, STATISTICS = range(10, 16)
-"""The names of random streams; the selectors and the sampler have those below."""
-
 
 def key(*numbers: int) -> int:
-    """A seed for a generator from numbers that say what it is for, such as (VIEWS, seed, epoch, step)."""
-    text = ",".join(map(str, numbers)).encode()
+    """A seed for a generator from numbers that say what it is for, such as (Stream.VIEWS, seed, epoch, step)."""
+    text = ",".join(str(int(number)) for number in numbers).encode()
     return zlib.crc32(text) << 31 ^ zlib.crc32(text[::-1] + b"batchcut")
 
 

@@ -1,15 +1,22 @@
-"""Settings as TOML: written complete, read strictly."""
+"""Settings as TOML: written complete, read strictly; and those that come with the package by name."""
 
 import difflib
-import re
+import importlib
 import tomllib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from batchcut._errors import invalid
+import numpy as np
+import tomli_w
+
+from batchcut._errors import invalid, unknown_name, wrong_type
+from batchcut.selection import Cut, Ordered, Selector, Shuffle, Spectral
 
 from ._config import Config
 
@@ -18,13 +25,15 @@ Tree = dict[str, Any]
 _NONE = "none"
 """How TOML, which has no null, says None."""
 
+_SELECTORS = (Shuffle, Ordered, Spectral, Cut)
+
 _TAG = "method"
-"""The key that says which of several records a table is."""
+"""The key that says which selector a table is: one of ours by its name, another as "module:Class"."""
 
 
 def to_toml(config: Config) -> str:
     """The settings as TOML, complete: each is written, whether it is the default or not."""
-    return "\n".join(_lines(to_tree(config), "")) + "\n"
+    return tomli_w.dumps(to_tree(config))
 
 
 def to_tree(record: Any) -> Tree:
@@ -34,11 +43,19 @@ def to_tree(record: Any) -> Tree:
     for field in fields(record):
         value = getattr(record, field.name)
         if is_dataclass(value):
-            tag = {_TAG: type(value).__name__.lower()} if _records_in(hints[field.name]) else {}
+            tag = {_TAG: _tag_of(type(value))} if hints[field.name] is Selector else {}
             tree[field.name] = tag | to_tree(value)
         else:
-            tree[field.name] = _NONE if value is None else value
+            tree[field.name] = _NONE if value is None else _plain(f"{type(record).__name__}.{field.name}", value)
     return tree
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A setting as TOML and JSON hold it; a number of NumPy's, which neither knows, as one of Python's."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, (bool, int, float, str)):
+        raise wrong_type(name, "be a number, a text, true or false, or None, to be written as a setting", plain)
+    return plain
 
 
 def parse_toml(text: str, *, source: str) -> Tree:
@@ -59,7 +76,7 @@ def read_toml(path: Path) -> Tree:
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
-    """The tree with values given as text by dotted keys, such as {"optimiser.name": "sgd"}.
+    """The tree with values given as text by dotted keys, such as {"optimizer.name": "sgd"}.
 
     A value is read as TOML does, and as plain text where that fails. Another `method` drops the settings of the old.
     """
@@ -91,18 +108,29 @@ def merged(base: Tree, over: Tree) -> Tree:
 
 
 def config_of(tree: Tree, *, source: str) -> Config:
-    """The settings in a tree; what is not there keeps its default, what is not known is refused.
-
-    A selector without a temperature takes that of the objective.
-    """
-    tree = _copied(tree)
-    objective, selection = tree.get("objective", {}), tree.setdefault("selection", {})
-    if isinstance(objective, dict) and isinstance(selection, dict) and "temperature" in objective:
-        selector = selection.setdefault("selector", {_TAG: "cut"})
-        if isinstance(selector, dict):
-            selector.setdefault("temperature", objective["temperature"])
+    """The settings in a tree; what is not there keeps its default, what is not known is refused."""
     config: Config = _record(Config, tree, source, "")
     return config
+
+
+def recipe_names() -> list[str]:
+    """The names of all recipes."""
+    return sorted(_recipes())
+
+
+def recipe(name: str) -> Tree:
+    """The settings of a recipe, as TOML holds them; what it leaves out has its default."""
+    found = _recipes()
+    if name not in found:
+        raise unknown_name("recipe", name, sorted(found), listed="`batchcut train --recipe list`")
+    return parse_toml(found[name].read_text(encoding="utf-8"), source=f"recipe {name}")
+
+
+def _recipes() -> dict[str, Traversable]:
+    """The files of all recipes, by name: those of training, and those of the paper's tables."""
+    folders = [resources.files("batchcut").joinpath(package, "recipes") for package in ("training", "paper")]
+    files = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".toml")]
+    return {file.name.removesuffix(".toml"): file for file in files}
 
 
 def _record(kind: Any, tree: object, source: str, path: str) -> Any:
@@ -133,8 +161,8 @@ def _instead(name: str, path: str, known: list[str]) -> str:
 def _field(hint: Any, value: object, source: str, path: str) -> Any:
     if is_dataclass(hint):
         return _record(hint, value, source, path)
-    if records := _records_in(hint):
-        return _tagged(records, value, source, path)
+    if hint is Selector:
+        return _selector(value, source, path)
     optional, plain = _without_none(hint)
     if optional and value == _NONE:
         return None
@@ -146,27 +174,47 @@ def _field(hint: Any, value: object, source: str, path: str) -> Any:
         return float(value)
     if type(value) is not plain:
         also = ' or "none"' if optional else ""
-        raise TypeError(f"{source}: {path} must be {_NAMES[plain]}{also}; got {value!r}")
+        raise TypeError(f"{source}: {path} must be {_NAMES.get(plain, plain)}{also}; got {value!r}")
     return value
 
 
 _NAMES: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
 
 
-def _tagged(records: dict[str, Any], value: object, source: str, path: str) -> Any:
+def _selector(value: object, source: str, path: str) -> Any:
     if not isinstance(value, dict):
         raise TypeError(f"{source}: {path} must be a table of settings; got {value!r}")
     rest = dict(value)
-    tag = rest.pop(_TAG, None)
-    if tag not in records:
-        raise ValueError(f"{source}: {_at(path, _TAG)} must be one of {', '.join(map(repr, records))}; got {tag!r}")
-    return _record(records[tag], rest, source, path)
+    kind = _selector_named(rest.pop(_TAG, None), f"{source}: {_at(path, _TAG)}")
+    return _record(kind, rest, source, path)
 
 
-def _records_in(hint: Any) -> dict[str, Any]:
-    """The records of a union of records, by their names."""
-    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
-    return {member.__name__.lower(): member for member in members} if members and is_dataclass(members[0]) else {}
+def _tag_of(kind: type) -> str:
+    """What a class of selectors is called in settings."""
+    if kind in _SELECTORS:
+        return kind.__name__.lower()
+    tag = f"{kind.__module__}:{kind.__qualname__}"
+    if kind.__module__ == "__main__" or "<locals>" in tag:
+        raise invalid("selection.selector", "be of a class that can be imported, for a run to go on with it", tag)
+    return tag
+
+
+def _selector_named(tag: object, where: str) -> Any:
+    """The class of selectors that settings call so."""
+    ours = {kind.__name__.lower(): kind for kind in _SELECTORS}
+    if tag in ours:
+        return ours[str(tag)]
+    module, colon, name = str(tag).partition(":")
+    if not (module and colon and name):
+        choices = ", ".join(map(repr, ours))
+        raise ValueError(f"{where} must be one of {choices}, or 'module:Class' for one of your own; got {tag!r}")
+    try:
+        kind = attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{where} must name a class that can be imported; got {tag!r} ({error})") from error
+    if not (isinstance(kind, type) and issubclass(kind, Selector) and is_dataclass(kind)):
+        raise ValueError(f"{where} must name a dataclass that is a Selector; got {tag!r}")
+    return kind
 
 
 def _without_none(hint: Any) -> tuple[bool, Any]:
@@ -174,32 +222,6 @@ def _without_none(hint: Any) -> tuple[bool, Any]:
         plain = [member for member in get_args(hint) if member is not type(None)]
         return True, plain[0]
     return False, hint
-
-
-def _lines(tree: Tree, path: str) -> list[str]:
-    lines = [f"{name} = {_text(value)}" for name, value in tree.items() if not isinstance(value, dict)]
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            inner = _at(path, name)
-            lines += ["", f"[{inner}]", *_lines(value, inner)]
-    return lines
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{re.sub(_SPECIAL, _escaped, value)}"'
-    if isinstance(value, float):
-        return repr(value)
-    return str(value)
-
-
-_SPECIAL = re.compile(r'[\x00-\x1f"\\\x7f]')
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
 
 
 def _value_of(text: str) -> object:

@@ -1,0 +1,134 @@
+"""Arrays in files: `.npy` and `.safetensors` memory-mapped, `.npz` and `.parquet` read into memory."""
+
+import json
+import math
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from batchcut._errors import needs
+from batchcut._files import existing_file, reading
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+
+SIDES = ("u", "v")
+PARTS = ("train", "test")
+SIDES_OF_PARTS = tuple(f"{part}_{side}" for part in PARTS for side in SIDES)
+
+_SAFETENSORS_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2"}
+_LONGEST_HEADER = 100_000_000
+
+
+def open_arrays(address: str) -> Arrays:
+    """The arrays at `address`, by name: in a file, a folder of `.npy` files, or two of them with a comma between."""
+    path = Path(address)
+    if "," in address and not path.exists():
+        sides = [part.strip() for part in address.split(",")]
+        if len(sides) != 2:
+            raise ValueError(
+                f"pairs must be one file, a folder, or two .npy files; got {len(sides)} names in {address}"
+            )
+        return {name: open_npy(existing_file(Path(side))) for name, side in zip(SIDES, sides, strict=True)}
+    if path.is_dir():
+        files = {name: path / f"{name}.npy" for name in (*SIDES_OF_PARTS, *SIDES)}
+        return {name: open_npy(file) for name, file in files.items() if file.is_file()}
+    existing_file(path)
+    if path.suffix in _FORMATS:
+        return _FORMATS[path.suffix](path)
+    raise ValueError(f"pairs must be .npz, .safetensors, .parquet, two .npy files or a folder of them; got {address}")
+
+
+def open_npy(path: Path) -> Array:
+    """The array in a `.npy` file, memory-mapped and read-only."""
+    with reading(path, "be a whole .npy file of numbers"):
+        return np.lib.format.open_memmap(path, mode="r")
+
+
+def _read_npz(path: Path) -> Arrays:
+    """The arrays in an `.npz` file by name."""
+    with reading(path, "be a whole .npz file of numbers"), zipfile.ZipFile(path) as archive:
+        arrays = {}
+        for member in archive.namelist():
+            if member.endswith(".npy"):
+                with archive.open(member) as file:
+                    arrays[member.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+        return arrays
+
+
+def _open_safetensors(path: Path) -> Arrays:
+    """The arrays of floats by name, read-only; those in bfloat16, which NumPy lacks, are read into float32.
+
+    The format is a length (8 bytes, little-endian), a header of that length in JSON, and the arrays one after the
+    other. It is read by hand because the library's own reader copies each array into memory.
+    """
+    with reading(path, "be a whole .safetensors file of floats"):
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+                raise ValueError(f"its header should take {length} bytes")
+            header = json.loads(file.read(length))
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        return {name: _mapped(path, name, entry, 8 + length, size) for name, entry in entries.items()}
+
+
+def _mapped(path: Path, name: str, entry: dict[str, Any], start: int, size: int) -> Array:
+    kind, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    if kind not in _SAFETENSORS_DTYPES:
+        raise ValueError(f"{name} holds {kind}")
+    dtype = np.dtype(_SAFETENSORS_DTYPES[kind])
+    if not all(isinstance(number, int) and number >= 0 for number in (*shape, first, last)):
+        raise ValueError(f"{name} has the shape {shape}")
+    if last - first != math.prod(shape) * dtype.itemsize or start + last > size:
+        raise ValueError(f"{name} should take bytes {first} to {last}")
+    if first == last:
+        return np.empty(shape, np.float32 if kind == "BF16" else dtype)
+    mapped = np.memmap(path, dtype, "r", start + first, shape)
+    if kind == "BF16":
+        return (mapped.astype(np.uint32) << 16).view(np.float32)
+    return mapped
+
+
+def _read_parquet(path: Path) -> Arrays:
+    """The columns `u` and `v` of lists of floats; where a column `split` says "train" or "test", those of each part."""
+    with needs("pyarrow", "pairs in .parquet files"):
+        import pyarrow.parquet
+    with reading(path, "be a whole .parquet file"):
+        names = pyarrow.parquet.read_schema(path).names
+        wanted = [name for name in (*SIDES, "split") if name in names]
+        table = pyarrow.parquet.read_table(path, columns=wanted, memory_map=True)
+        split = np.asarray(table.column("split").to_pylist(), object) if "split" in names else None
+    arrays = {side: _rows_of_lists(path, side, table.column(side)) for side in SIDES if side in names}
+    if split is None:
+        return arrays
+    odd = sorted({str(part) for part in split} - set(PARTS))
+    if odd:
+        raise ValueError(f"{path} must say 'train' or 'test' in the column split; got {odd[0]!r}")
+    return {f"{part}_{side}": array[split == part] for part in PARTS for side, array in arrays.items()}
+
+
+def _rows_of_lists(path: Path, name: str, column: Any) -> Array:
+    """(N, d) numbers of a column of lists, which must all have one length and no gaps."""
+    blocks = []
+    for chunk in column.chunks:
+        flat = chunk.flatten() if hasattr(chunk, "value_lengths") else None
+        if flat is None or chunk.null_count or flat.null_count:
+            raise ValueError(f"{path} must hold lists of numbers without gaps in the column {name}; got {chunk.type}")
+        lengths = set(chunk.value_lengths().to_pylist())
+        if len(lengths) == 1:
+            blocks.append(flat.to_numpy(zero_copy_only=False).reshape(len(chunk), -1))
+        if len(lengths) > 1 or (blocks and blocks[-1].shape[1] != blocks[0].shape[1]):
+            raise ValueError(f"{path} must hold lists of one length in the column {name}; got several")
+    return np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32)
+
+
+_FORMATS: dict[str, Callable[[Path], Arrays]] = {
+    ".npz": _read_npz,
+    ".parquet": _read_parquet,
+    ".safetensors": _open_safetensors,
+}

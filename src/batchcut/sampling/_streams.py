@@ -1,0 +1,164 @@
+"""Hard batches out of a stream, where samples have no indices: pools of batches planned anew, or the hardest kept."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.selection import BatchPlan, Cut, Selector, check_selector, check_temperature
+
+from ._batch import Embed, embedded, evaluating, join, length, take, usable
+from ._distributed import with_company
+
+Batch = TypeVar("Batch")
+
+
+class StreamPlanner:
+    """Takes a pool of batches from a stream, embeds them without gradient, and hands them out as as many hard ones.
+
+    For `IterableDataset` and WebDataset-style input. Pools of ten batches give most of what planning the whole set
+    gives. Samples keep to their pool, so that a pass has the samples of the stream, each once, unless the selector
+    leaves some out, as `Ordered` does. A last pool of fewer batches is planned too, and one whose samples do not fill
+    its batches ends in a short one, or, if that would be a single sample, in two halves. A pool to which a diverged
+    model gives embeddings that are not finite goes out as it came; a warning says so once.
+
+    `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch.
+
+    Args:
+        stream: yields batches: tensors, arrays or lists, or tuples, lists and dictionaries of them.
+        embed: called with a batch, gives u: (b, d) and v: (b, d); a tuple or list of parts is given as several
+            arguments. A module is put in evaluation mode while it embeds.
+        pool: how many batches are taken at a time.
+        selector: how to choose; `Cut()` if left out.
+        temperature: τ of the loss, for a selector that has none of its own.
+        seed: of all randomness, together with the epoch and the number of the pool.
+
+    Attributes:
+        epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
+        plan: that of the last pool, for a closer look; its indices are places in the pool.
+    """
+
+    def __init__(
+        self,
+        stream: Iterable[Any],
+        embed: Embed,
+        *,
+        pool: int = 10,
+        selector: Selector | None = None,
+        temperature: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.stream = stream
+        self.embed = embed
+        self.pool = check_integer("pool", pool, at_least=1)
+        self.selector: Selector = Cut() if selector is None else check_selector(selector)
+        self.temperature = None if temperature is None else check_temperature(temperature)
+        self.seed = check_integer("seed", seed, at_least=0)
+        self.epoch = 0
+        self.plan: BatchPlan | None = None
+        self._begun = self._set_by_caller = self._warned = False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch the next pass is."""
+        self.epoch = check_integer("epoch", epoch, at_least=0)
+        self._set_by_caller = True
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._begun and not self._set_by_caller:
+            self.epoch += 1
+        self._begun = True
+        return self._pools(self.epoch)
+
+    def _pools(self, epoch: int) -> Iterator[Any]:
+        batches = iter(self.stream)
+        number = 0
+        while pool := list(islice(batches, self.pool)):
+            yield from self._planned(pool, epoch, number)
+            number += 1
+
+    def _planned(self, pool: list[Any], epoch: int, number: int) -> Iterator[Any]:
+        size = max(length(batch) for batch in pool)  # not of the first: each worker's last batch is short
+        if len(pool) == 1 or size < 2:
+            return iter(pool)
+        u, v = self._embeddings(pool)
+        if not bool((usable(u) & usable(v)).all()):
+            self._warn()
+            return iter(pool)
+        # A pool is a set of its own, with random numbers of its own.
+        stream = (epoch << 32) + number
+        plan = self.selector(
+            u, v, batch_size=size, seed=self.seed, epoch=stream, drop_last=False, temperature=self.temperature
+        )
+        self.plan = replace(plan, epoch=epoch)
+        samples, rows = join(pool), with_company(list(self.plan))
+        pool.clear()  # so that the samples are held once
+        return (take(samples, row.tolist()) for row in rows)
+
+    def _embeddings(self, pool: list[Any]) -> tuple[Tensor, Tensor]:
+        sides = []
+        with evaluating(self.embed):
+            for batch in pool:
+                u, v = embedded(self.embed, batch)
+                if len(u) != length(batch):
+                    raise invalid("embed", f"give a row for each of the {length(batch)} samples", tuple(u.shape))
+                sides.append((u, v))
+        return torch.cat([u for u, _ in sides]), torch.cat([v for _, v in sides])
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                "embeddings of a pool were NaN, infinite or zero; it goes out as it came (said once)",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+class HardestOf(Generic[Batch]):
+    """Of each k batches of a loader, the q of highest loss, hardest first (`alg:osgd`, `alg:osgd_wo_replacement`).
+
+    The losses of the candidates are computed without gradient. A step then takes the mean over what it gets:
+
+        for step in HardestOf(loader, loss_of, k=10, q=2):
+            loss = torch.stack([loss_of(batch) for batch in step]).mean()
+
+    Of equal losses the first is taken, one that is NaN last. Candidates at the end that do not make k are not used.
+    `loss_of` is called as it is: a model in training mode moves the averages of its batch norms by the candidates, too.
+
+    Args:
+        loader: yields batches.
+        loss_of: the loss of a batch, a scalar.
+        k: how many candidates a step has.
+        q: how many of them it takes, at most k.
+    """
+
+    def __init__(self, loader: Iterable[Batch], loss_of: Callable[[Batch], Tensor], *, k: int, q: int) -> None:
+        self.loader = loader
+        self.loss_of = loss_of
+        self.k = check_integer("k", k, at_least=1)
+        self.q = check_integer("q", q, at_least=1, at_most=self.k)
+
+    def __iter__(self) -> Iterator[list[Batch]]:
+        batches = iter(self.loader)
+        while len(candidates := list(islice(batches, self.k))) == self.k:
+            with torch.no_grad():
+                losses = torch.stack([self._loss(batch) for batch in candidates])
+            losses = losses.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+            hardest = losses.argsort(descending=True, stable=True)[: self.q]
+            yield [candidates[place] for place in hardest.tolist()]
+
+    def __len__(self) -> int:
+        return len(self.loader) // self.k  # type: ignore[arg-type]
+
+    def _loss(self, batch: Batch) -> Tensor:
+        loss = self.loss_of(batch)
+        if not isinstance(loss, Tensor):
+            raise wrong_type("loss_of", "give a tensor", loss)
+        if loss.numel() != 1:
+            raise invalid("loss_of", "give one number for a batch", f"shape {tuple(loss.shape)}")
+        return loss.reshape(())

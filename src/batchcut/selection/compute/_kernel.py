@@ -1,0 +1,43 @@
+"""The one decorator of compiled functions."""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, cast, overload
+
+from numba import njit
+from numba.core.registry import cpu_target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def kernel(function: F, /) -> F: ...
+
+
+@overload
+def kernel(*, fastmath: bool | set[str] = False, inline: Literal["never", "always"] = "never") -> Callable[[F], F]: ...
+
+
+def kernel(
+    function: F | None = None, /, *, fastmath: bool | set[str] = False, inline: Literal["never", "always"] = "never"
+) -> F | Callable[[F], F]:
+    """Compiles a function by Numba when it is first called; its type stays what it is.
+
+    Compiled code is kept beside the source for later processes, other threads run while it does, and a division by
+    zero gives infinity instead of an error, without which loops with divisions would not become vector code.
+
+    Args:
+        function: What to compile, where the decorator stands without settings.
+        fastmath: Whether sums may be reordered and the like, or which of LLVM's flags hold.
+        inline: "always" puts the body into its callers before types are known.
+    """
+
+    def compiled(function: F) -> F:
+        compiler = njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath, inline=inline)
+        return cast(F, compiler(function))
+
+    return compiled if function is None else compiled(function)
+
+
+# What Numba would load when it first runs a compiled function takes about half a second, which would fall into the
+# first plan and so into the midst of a training.
+cpu_target.target_context.refresh()

@@ -1,0 +1,206 @@
+"""The kernels of Refine: swaps of two samples between batches of one pool, while the within-batch weight grows."""
+
+import numpy as np
+import numpy.typing as npt
+
+from batchcut.selection._inputs import Flags, Floats, Ints
+from batchcut.selection.compute import PoolWeights, kernel, weight_of
+
+Indices = npt.NDArray[np.int32]
+
+
+@kernel
+def sum_by_batch(weights: PoolWeights, place: Indices, sums: Floats, first: int, last: int) -> None:
+    """Adds w(j, i) to sums[b, i] for the batch b = place[j] of each sample j from `first` up to `last`."""
+    for j in range(first, last):
+        row, total = weights[j], sums[place[j]]
+        for i in range(len(place)):
+            total[i] += weight_of(row[i])
+
+
+@kernel
+def _true_gain(weights: PoolWeights, members: Indices, i: int, a: int, j: int, b: int) -> float:
+    """What swapping i of batch a for j of b adds to the weight, summed anew; `sums` drift by rounding."""
+    gain = 0.0
+    for slot in range(members.shape[1]):
+        x, y = members[a, slot], members[b, slot]
+        if x >= 0 and x != i:
+            gain += float(weight_of(weights[j, x])) - float(weight_of(weights[i, x]))
+        if y >= 0 and y != j:
+            gain += float(weight_of(weights[i, y])) - float(weight_of(weights[j, y]))
+    return gain
+
+
+@kernel
+def keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: int) -> bool:
+    """Whether a swap leaves no more pairs of one group together; held[g, b] counts members of g in b."""
+    g, h = kin[i], kin[j]
+    if g == h:  # so it is with no groups at all: both are -1
+        return True
+    change = 0
+    if g >= 0:
+        change += held[g, b] - held[g, a] + 1
+    if h >= 0:
+        change += held[h, a] - held[h, b] + 1
+    return change <= 0
+
+
+@kernel
+def _size(batch: Indices) -> int:
+    """How many samples a batch has; a short one ends in -1."""
+    size = len(batch)
+    while size > 0 and batch[size - 1] < 0:
+        size -= 1
+    return size
+
+
+@kernel
+def _best_swap(
+    weights: PoolWeights,
+    members: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    a: int,
+    b: int,
+    least: np.float32,
+    wish: Floats,
+) -> tuple[int, int]:
+    """The samples i of batch a and j of b whose swap gains most, more than `least`; or -1, -1.
+
+    The gain is wish(i) + wish(j) − 2 w(i, j), where wish is by how much a sample weighs more with the other batch.
+    Weights are never negative, so only the few pairs whose wishes alone add up to more are looked at.
+    """
+    here, there, ours, theirs = sums[a], sums[b], members[a], members[b]
+    mine, yours = wish[0, : _size(ours)], wish[1, : _size(theirs)]
+    best, first, second = least, -1, -1
+    highest, most = np.float32(-np.inf), np.float32(-np.inf)
+    for s in range(len(mine)):
+        mine[s] = there[ours[s]] - here[ours[s]]
+        highest = max(highest, mine[s])
+    for t in range(len(yours)):
+        yours[t] = here[theirs[t]] - there[theirs[t]]
+        most = max(most, yours[t])
+    if highest + most <= best:
+        return first, second
+    for s in range(len(mine)):
+        if mine[s] + most <= best:
+            continue
+        i = int(ours[s])
+        for t in range(len(yours)):
+            if mine[s] + yours[t] <= best:
+                continue
+            j = int(theirs[t])
+            gain = mine[s] + yours[t] - np.float32(2) * weight_of(weights[i, j])
+            if gain > best and keeps_groups_apart(kin, held, i, a, j, b):
+                best, first, second = gain, i, j
+    return first, second
+
+
+@kernel
+def _swap(
+    weights: PoolWeights,
+    members: Indices,
+    place: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    i: int,
+    j: int,
+) -> None:
+    a, b = place[i], place[j]
+    for slot in range(members.shape[1]):
+        if members[a, slot] == i:
+            members[a, slot] = j
+        if members[b, slot] == j:
+            members[b, slot] = i
+    place[i], place[j] = b, a
+    lost, won, here, there = weights[i], weights[j], sums[a], sums[b]
+    for k in range(len(place)):
+        change = weight_of(won[k]) - weight_of(lost[k])
+        here[k] += change
+        there[k] -= change
+    if held.shape[0] > 0:
+        for sample, source, target in ((i, a, b), (j, b, a)):
+            if kin[sample] >= 0:
+                held[kin[sample], source] -= 1
+                held[kin[sample], target] += 1
+
+
+@kernel
+def improve(
+    weights: PoolWeights,
+    members: Indices,
+    place: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    changed: Flags,
+    now: Flags,
+    at: Ints,
+    least: np.float32,
+    work: int,
+) -> float:
+    """Takes batches two by two and makes the swap between them that gains most, until none does; returns the gain.
+
+    Two batches that were looked at before are left alone unless one of them has changed since. A sweep over all of
+    them can be made in several calls, with the same result: each goes on where the one before stopped.
+
+    Args:
+        weights: (P, at least P) kept as in `compute/_half.py`: the first P columns symmetric, zero on the diagonal, not
+            negative.
+        members: (m, B) samples of each batch; a short one ends in -1.
+        place: (P,) batch of each sample.
+        sums: (m, P) from `sum_by_batch`.
+        kin: (P,) group of each sample within the pool, -1 for one alone.
+        held: (groups, m) members of each group in each batch; no rows: no groups.
+        changed: (m,) which batches changed in the sweep before.
+        now: (m,) which have changed in this one.
+        at: (2,) how far apart the next two batches are, and the first of them; (1, 0) begins a sweep, (m, 0) ends it.
+        least: The gain below which a swap is not worth making.
+        work: After about so many weights read, the call ends.
+    """
+    rows, width, total = members.shape[0], members.shape[1], 0.0
+    wish = np.empty((2, width), np.float32)
+    while at[0] < rows:
+        a, b = at[1], at[0] + at[1]
+        while changed[a] or changed[b] or now[a] or now[b]:
+            if work <= 0:
+                return total
+            work -= width * width
+            i, j = _best_swap(weights, members, sums, kin, held, a, b, least, wish)
+            gain = _true_gain(weights, members, i, a, j, b) if i >= 0 else 0.0
+            if gain <= 0:
+                break
+            _swap(weights, members, place, sums, kin, held, i, j)
+            work -= len(place)
+            now[a] = now[b] = True
+            total += gain
+        at[1] += 1
+        if at[0] + at[1] == rows:
+            at[0], at[1] = at[0] + 1, 0
+    return total
+
+
+@kernel
+def disturb(
+    weights: PoolWeights,
+    members: Indices,
+    place: Indices,
+    sums: Floats,
+    kin: Indices,
+    held: Indices,
+    chosen: Indices,
+) -> float:
+    """Swaps, in place, the pairs of samples `chosen` (n, 2) and returns the gain, most likely a loss.
+
+    A swap within a batch, or one that brings more of a group together, is not made.
+    """
+    total = 0.0
+    for k in range(len(chosen)):
+        i, j = int(chosen[k, 0]), int(chosen[k, 1])
+        a, b = int(place[i]), int(place[j])
+        if a != b and keeps_groups_apart(kin, held, i, a, j, b):
+            total += _true_gain(weights, members, i, a, j, b)
+            _swap(weights, members, place, sums, kin, held, i, j)
+    return total

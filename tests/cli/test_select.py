@@ -1,0 +1,188 @@
+"""`batchcut select`, called as a user does."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import safetensors.numpy
+
+from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli
+from batchcut.selection import Selector
+
+Floats = npt.NDArray[np.float32]
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["select", *map(str, words)])
+    code = stop.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def make_pairs(count: int = 96, dim: int = 8) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((count, dim)) + 2 * rng.standard_normal((6, dim))[rng.integers(0, 6, count)]
+    v = u + 0.5 * rng.standard_normal(u.shape)
+    u, v = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (u, v))
+    return u.astype(np.float32), v.astype(np.float32)
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    for name, values in zip("uv", make_pairs(), strict=True):
+        np.save(tmp_path / f"{name}.npy", values)
+    return tmp_path / "u.npy", tmp_path / "v.npy"
+
+
+METHODS: list[tuple[list[str], Selector]] = [
+    ([], Cut()),
+    (
+        ["--method", "cut", "--pool", "4", "--rounds", "2", "--margin", "0.1"],
+        Cut(pool=4, rounds=2, margin=0.1),
+    ),
+    (
+        ["--method", "spectral", "--pool", "6", "--temperature", "0.2"],
+        Spectral(pool=6, temperature=0.2),
+    ),
+    (["--method", "ordered", "--k", "6", "--q", "2"], Ordered(k=6, q=2)),
+    (["--margin", "none"], Cut(margin=None)),
+    (["--method", "shuffle"], Shuffle()),
+]
+
+
+@pytest.mark.parametrize(("flags", "selector"), METHODS)
+def test_the_plan_is_that_of_the_selector(flags: list[str], selector: Selector, sides: tuple[Path, Path]) -> None:
+    target = sides[0].parent / "plan.npz"
+    assert run(*sides, "--batch-size", 8, "--seed", 3, "--epoch", 1, "-o", target, "--quiet", *flags) == 0
+    assert BatchPlan.load(target) == selector(*make_pairs(), batch_size=8, seed=3, epoch=1)
+
+
+def test_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*sides, "--batch-size", 8, "--json") == 0
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    plan, shuffled = (selector(*make_pairs(), batch_size=8) for selector in (Cut(), Shuffle()))
+    assert found["mean_loss"] == plan.mean_loss
+    assert found["shuffled_mean_loss"] == shuffled.mean_loss
+    assert found["gain"] == plan.mean_loss / shuffled.mean_loss > 1.5
+    assert (found["batches"], found["coverage"], found["warnings"], found["output"]) == (12, 1.0, [], None)
+    assert printed.err == ""
+
+
+def test_the_table_and_where_it_was_written(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    target = sides[0].parent / "plan.npz"
+    assert run(*sides, "--batch-size", 10, "-o", target) == 0
+    printed = capsys.readouterr().out
+    for text in (
+        "Cut: 9 batches of 10",
+        "mean loss",
+        "93.8%",
+        "times that of shuffled batches",
+        f"written to {target}",
+    ):
+        assert text in printed
+
+
+def test_quiet_prints_nothing(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*sides, "--batch-size", 8, "--quiet", "--json") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("names", [("u", "v"), ("train_u", "train_v"), ("image", "text")])
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_one_file_with_both(kind: str, names: tuple[str, str], tmp_path: Path) -> None:
+    path, target = tmp_path / f"both.{kind}", tmp_path / "plan.npz"
+    content = dict(zip(names, make_pairs(), strict=True))
+    if kind == "npz":
+        np.savez(path, **content)  # type: ignore[arg-type]
+    else:
+        safetensors.numpy.save_file(content, path)
+    assert run(path, "--batch-size", 8, "-o", target, "--quiet") == 0
+    assert BatchPlan.load(target) == Cut()(*make_pairs(), batch_size=8)
+
+
+@pytest.mark.parametrize("kind", ["npy", "txt"])
+def test_groups_are_kept_apart(kind: str, sides: tuple[Path, Path]) -> None:
+    groups = np.arange(96) // 4
+    path, target = sides[0].parent / f"groups.{kind}", sides[0].parent / "plan.npz"
+    if kind == "npy":
+        np.save(path, groups)
+    else:
+        path.write_text("\n".join(f"group {number}" for number in groups))
+    assert run(*sides, "--batch-size", 8, "--groups", path, "-o", target, "--quiet") == 0
+    assert all(len(set(groups[batch])) == 8 for batch in BatchPlan.load(target))
+
+
+def test_a_short_batch(sides: tuple[Path, Path]) -> None:
+    target = sides[0].parent / "plan.npz"
+    assert run(*sides, "--batch-size", 10, "--no-drop-last", "-o", target, "--quiet") == 0
+    assert BatchPlan.load(target).coverage == 1
+
+
+def test_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    u, v = make_pairs()
+    np.savez(tmp_path / "x.npz", u=3 * np.concatenate([u, u[:1]]) + 9, v=np.concatenate([v, v[:1]]))
+    assert run(tmp_path / "x.npz", "--batch-size", 8) == 0
+    error = capsys.readouterr().err
+    for text in ("warning: the embeddings look collapsed", "are not normalised", "1 pairs are exact copies"):
+        assert text in error
+
+
+BAD = [
+    (["u.npy", "v.npy", "--batch-size", "1"], "--batch-size must be at least 2; got 1"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "97"],
+        "batchcut: --batch-size must be at most the number of samples, 96; got 97",
+    ),
+    (["u.npy", "--batch-size", "8"], "V must be given where U is a .npy file\n"),
+    (
+        ["u.npy", "nowhere.npy", "--batch-size", "8"],
+        "nowhere.npy: no such file; check the path, which begins in the current folder",
+    ),
+    (["u.npy", "x.npz", "--batch-size", "8"], "U and V must both be .npy files"),
+    (["u.npy", "short.npy", "--batch-size", "8"], "V must have the shape of U, (96, 8); got (4, 8)"),
+    (["u.npy", "cut.npy", "--batch-size", "8"], "cut.npy must be a whole .npy file"),
+    (
+        ["three.npz", "--batch-size", "8"],
+        "three.npz must hold u and v, train_u and train_v, or just two arrays; got a, b, c",
+    ),
+    (["u.npy", "v.npy", "--batch-size", "8", "--method", "ordered"], "--k must be given with --method ordered\n"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "8", "--method", "shuffle", "--rounds", "2"],
+        "--rounds must be left alone with",
+    ),
+    (["u.npy", "v.npy", "--batch-size", "8", "--seed", "-1"], "batchcut: --seed must be "),
+    (["u.npy", "v.npy", "--batch-size", "8", "--pool", "0"], "batchcut: --pool must be "),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", "no/where.npz"], "--out must lie in a folder that is there"),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", "."], "--out must be a file; got ., a folder"),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", os.devnull], f"--out must be a file; got {os.devnull}, a device"),
+    (["u.npy", "v.npy", "--batch-size", "8", "-o", "/proc/x"], "--out must lie in a folder where files can be made"),
+    (
+        ["u.npy", "v.npy", "--batch-size", "8", "--groups", "short.txt"],
+        "batchcut: --groups must hold one entry for each of the 96",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "text"), BAD)
+def test_bad_input(
+    words: list[str],
+    text: str,
+    sides: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = sides[0].parent
+    monkeypatch.chdir(folder)
+    np.save(folder / "short.npy", np.ones((4, 8)))
+    (folder / "cut.npy").write_bytes(sides[0].read_bytes()[:-1])
+    (folder / "short.txt").write_text("a\nb\n")
+    np.savez(folder / "three.npz", a=np.ones((4, 2)), b=np.ones((4, 2)), c=np.ones((4, 2)))
+    assert run(*words) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert "Traceback" not in error
