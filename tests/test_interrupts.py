@@ -4,12 +4,14 @@ import _thread
 import signal
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import batchcut as bc
-from batchcut._interrupts import interruptible, interrupts_kept
+from batchcut._interrupts import interruptible, interrupts_answered, interrupts_kept
 from batchcut.selection.compute import most_similar
 
 
@@ -32,6 +34,46 @@ def test_selectors_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("batchcut.selection.cut.search", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bc.Cut()([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], batch_size=2)
+
+
+def _lost() -> None:
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def _turned() -> None:
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RuntimeError("made of an interrupt by a library") from None
+
+
+@pytest.mark.parametrize("work", [_lost, _turned])
+def test_an_interrupt_is_answered_whatever_became_of_it(work: Callable[[], None]) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_answered():
+            work()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_is_no_interrupt_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="of its own"), interrupts_answered():
+        raise RuntimeError("of its own")
+    with interrupts_answered():
+        pass
+
+
+def test_a_handler_of_the_user_stays_in_place() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts_answered():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.alone

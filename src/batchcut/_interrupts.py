@@ -1,8 +1,10 @@
 """Ctrl-C that stays Ctrl-C, and is answered while a library is at work."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -23,6 +25,37 @@ def interrupts_kept() -> Iterator[None]:
         if isinstance(cause, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise
+
+
+@contextmanager
+def interrupts_answered() -> Iterator[None]:
+    """Ends with a KeyboardInterrupt if Ctrl-C came within, whatever became of it on the way.
+
+    Libraries make another error of an interrupt, or lose it, where it comes in a callback, a finalizer or an import
+    that compiled code asked for. Noted are interrupts of the main thread under Python's own handler.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or handler is not signal.default_int_handler:
+        with interrupts_kept():
+            yield
+        return
+    came = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.set()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Exception as error:
+        if came.is_set():
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came.is_set():
+        raise KeyboardInterrupt
 
 
 def interruptible(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -322,5 +322,4 @@ cli.main(["theory"])
     assert process.stderr.readline() == "begun\n"
     os.kill(process.pid, signal.SIGINT)
     printed, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert (printed, error) == ("", "\nbatchcut: interrupted\n")
+    assert (process.returncode, printed, error) == (130, "", "\nbatchcut: interrupted\n")

@@ -8,7 +8,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 
-from batchcut._interrupts import interrupts_kept
+from batchcut._interrupts import interrupts_answered
 
 from ._app import as_options, parsed
 from ._verb import FAILED, INTERRUPTED, OUTPUT_CLOSED, WRONG_USE, Verb
@@ -41,7 +41,7 @@ def _guarded(words: Sequence[str], *, debug: bool) -> int:
     verb: Verb | None = None
     try:
         verb = parsed(words)
-        with interrupts_kept():
+        with interrupts_answered():
             code = verb.run()
         sys.stdout.flush()  # here, where a closed pipe or a full disk is still ours to answer
         return code
