@@ -151,12 +151,13 @@ def of_training(name: str) -> str:
     from safetensors.numpy import load_file
     from tests.training._runs import image_config, pairs_config, write_pairs
 
-    from batchcut.training import ObjectiveSettings, train
+    from batchcut.training import ObjectiveSettings, SelectionSettings, train
 
     with tempfile.TemporaryDirectory() as folder:
         run, objective = Path(folder, "run"), ObjectiveSettings(loss=name)  # type: ignore[arg-type]
         path = write_pairs(Path(folder, "pairs.npz"))
-        train(pairs_config(path) if name == "infonce" else image_config(objective=objective), run)
+        alone = SelectionSettings(background=False)
+        train(pairs_config(path, selection=alone) if name == "infonce" else image_config(objective=objective), run)
         weights = load_file(run / "model.safetensors")
         plans = [BatchPlan.load(plan).batches for plan in sorted((run / "plans").iterdir())]
         scores = json.loads((run / "result.json").read_text())["scores"]

@@ -23,6 +23,9 @@ class Stream(IntEnum):
     STAND_INS = 4
     """Embeddings of samples of which none is known."""
 
+    BACKGROUND = 5
+    """Old embeddings that a batch sees beside its own."""
+
     VIEWS = 10
     """Views of images, for training."""
 

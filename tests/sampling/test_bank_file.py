@@ -47,7 +47,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_is_mapped_and_not_held(tmp_path: Path) -> None:
     n, dim = 100_000, 65_536
     EmbeddingBank(n, dim, path=tmp_path / "bank")  # 52 GB, of which no block is written but the clocks
-    assert (tmp_path / "bank").stat().st_size == 48 + 8 * n + 2 * 4 * dim * n
+    assert (tmp_path / "bank").stat().st_size == 56 + 8 * n + 2 * 4 * dim * n
     assert (tmp_path / "bank").stat().st_blocks * 512 < 2 * 8 * n
 
 
@@ -145,7 +145,7 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     EmbeddingBank(4, DIM, path=path)
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(
-        ValueError, match=r"^path must hold 272 bytes, as a whole bank of this size does; got 262 in .*$"
+        ValueError, match=r"^path must hold 280 bytes, as a whole bank of this size does; got 270 in .*$"
     ):
         EmbeddingBank(4, DIM, path=path)
 

@@ -6,6 +6,7 @@ are in `losses.paper`.
 """
 
 from . import paper as paper
+from ._background import Background as Background
 from ._contrastive import contrastive_loss as contrastive_loss
 from ._full_batch import full_batch_loss as full_batch_loss
 from ._gather import gather as gather
@@ -23,6 +24,7 @@ from ._validate import check_form as check_form
 from ._validate import check_pair as check_pair
 
 __all__ = [
+    "Background",
     "SogCLR",
     "contrastive_loss",
     "full_batch_loss",

@@ -1,15 +1,22 @@
 """The two-sided contrastive loss: CLIP's, and the paper's own definition."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from batchcut._conventions import DEFAULT_TEMPERATURE
 
+from ._background import Background, check_background, log_denominators
+from ._similarity import similarities, unit_rows
 from ._validate import check_pair, check_temperature
 
 
-def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPERATURE) -> Tensor:
+def contrastive_loss(
+    u: Tensor,
+    v: Tensor,
+    *,
+    temperature: float | Tensor = DEFAULT_TEMPERATURE,
+    background: Background | None = None,
+) -> Tensor:
     r"""CLIP's loss, two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of both is a positive pair.
 
     Rows are scaled to unit length, and the mean is over both directions:
@@ -25,12 +32,21 @@ def contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFA
         u: embeddings of one side of the pairs.
         v: embeddings of the other side.
         temperature: τ, a number above 0, or a tensor that holds one if it is learned.
+        background: further candidates of every row, such as `loader.background`; None: those of the batch alone.
 
     Returns:
         The loss, a scalar; in float32 at least, whatever the dtype of the embeddings.
     """
     check_pair(u, v)
-    return two_sided_loss(similarities(unit_rows(u), unit_rows(v), check_temperature(temperature))) / 2
+    check_background(background, u)
+    u, v, temperature = unit_rows(u), unit_rows(v), check_temperature(temperature)
+    logits = similarities(u, v, temperature)
+    if background is None:
+        return two_sided_loss(logits) / 2
+    positives = torch.eye(len(u), dtype=torch.bool, device=u.device)
+    forward = log_denominators(logits, positives, u, background.of_v, temperature)
+    backward = log_denominators(logits.mT, positives, v, background.of_u, temperature)
+    return ((forward + backward) / 2 - logits.diagonal()).mean()
 
 
 def paper_contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
@@ -45,35 +61,6 @@ def paper_contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor 
     """
     check_pair(u, v)
     return two_sided_loss(similarities(u, v, check_temperature(temperature)))
-
-
-def similarities(u: Tensor, v: Tensor, temperature: float | Tensor) -> Tensor:
-    """Inner products over the temperature, (..., n, d) and (..., m, d) to (..., n, m), in float32 at least.
-
-    Made in float32 from the start, under autocast too: half precision overflows at 65504 and is off by several
-    percent after the division by a small temperature.
-    """
-    with without_autocast(u):
-        return at_least_float32(u) @ at_least_float32(v).mT / temperature
-
-
-def at_least_float32(x: Tensor) -> Tensor:
-    """The tensor itself, or a float32 copy of one in half precision."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def unit_rows(x: Tensor) -> Tensor:
-    """Rows (..., d) scaled to unit length, in float32 at least.
-
-    By the largest entry first: the squares of a length overflow and underflow long before the entries do.
-    """
-    wide = at_least_float32(x)
-    return F.normalize(wide / wide.detach().abs().amax(dim=-1, keepdim=True), dim=-1)
-
-
-def without_autocast(x: Tensor) -> torch.autocast:
-    """A context in which operations on the device of `x` keep their precision."""
-    return torch.autocast(x.device.type, enabled=False)
 
 
 def two_sided_loss(logits: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from batchcut._conventions import DEFAULT_TEMPERATURE
 
-from ._contrastive import at_least_float32, unit_rows, without_autocast
+from ._similarity import at_least_float32, unit_rows, without_autocast
 from ._validate import check_pair, check_temperature
 
 STRIPE = 2**21

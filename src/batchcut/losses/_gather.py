@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import invalid
 
+from ._background import Background
 from ._contrastive import contrastive_loss
 from ._validate import check_form, check_forms, check_values
 
@@ -38,15 +39,21 @@ def _joined(argument: str, x: Tensor, group: dist.ProcessGroup | None) -> Tensor
 
 
 def gathered_contrastive_loss(
-    u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPERATURE, group: dist.ProcessGroup | None = None
+    u: Tensor,
+    v: Tensor,
+    *,
+    temperature: float | Tensor = DEFAULT_TEMPERATURE,
+    background: Background | None = None,
+    group: dist.ProcessGroup | None = None,
 ) -> Tensor:
     """`contrastive_loss` (CLIP's) of the batch that all processes hold together; u, v: (n, d) are the rows of this one.
 
-    Rows are scaled to unit length, and the mean is over both directions. Every process gets the same value. See
-    `gather` for the gradient.
+    Rows are scaled to unit length, and the mean is over both directions. Every process gets the same value, if
+    the background is the same on all, as that of a loader that splits batches is. See `gather` for the gradient.
     """
     check_forms(u, v, at_least=0)
-    return contrastive_loss(_joined("u", u, group), _joined("v", v, group), temperature=temperature)
+    u, v = _joined("u", u, group), _joined("v", v, group)
+    return contrastive_loss(u, v, temperature=temperature, background=background)
 
 
 def _sizes(argument: str, x: Tensor, group: dist.ProcessGroup | None) -> list[int]:

@@ -13,7 +13,8 @@ from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import check_integer, invalid
 
 from ._combinations import combinations
-from ._contrastive import similarities, two_sided_loss, unit_rows
+from ._contrastive import two_sided_loss
+from ._similarity import similarities, unit_rows
 from ._validate import check_pair, check_temperature
 
 CHUNK = 2**24

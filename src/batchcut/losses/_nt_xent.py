@@ -6,11 +6,18 @@ from torch import Tensor
 
 from batchcut._conventions import DEFAULT_TEMPERATURE
 
-from ._contrastive import similarities, unit_rows
+from ._background import Background, check_background, log_denominators
+from ._similarity import similarities, unit_rows
 from ._validate import check_pair, check_temperature
 
 
-def nt_xent(u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPERATURE) -> Tensor:
+def nt_xent(
+    u: Tensor,
+    v: Tensor,
+    *,
+    temperature: float | Tensor = DEFAULT_TEMPERATURE,
+    background: Background | None = None,
+) -> Tensor:
     r"""SimCLR's loss of u: (n, d) and v: (n, d), two views of n samples: cross entropy over all 2n views.
 
     Rows are scaled to unit length, and the mean is over all views. With z the 2n rows of `u` and `v`, and p(i) the
@@ -20,10 +27,21 @@ def nt_xent(u: Tensor, v: Tensor, *, temperature: float | Tensor = DEFAULT_TEMPE
         \frac1{2n} \sum_{i=1}^{2n} -\log \frac{e^{z_i \cdot z_{p(i)} / \tau}}{\sum_{j \ne i} e^{z_i \cdot z_j / \tau}}
 
     (Chen et al. 2020, eq. 1). Unlike `contrastive_loss`, which is CLIP's, it also contrasts views of the same side.
+
+    Args:
+        u: one view of each sample.
+        v: the other view.
+        temperature: τ, a number above 0, or a tensor that holds one if it is learned.
+        background: further candidates of every view, such as `loader.background`; None: those of the batch alone.
     """
     check_pair(u, v)
-    views = unit_rows(torch.cat([u, v]))
-    logits = similarities(views, views, check_temperature(temperature))
+    check_background(background, u)
+    views, temperature = unit_rows(torch.cat([u, v])), check_temperature(temperature)
+    logits = similarities(views, views, temperature)
     logits = logits.masked_fill(torch.eye(len(views), dtype=torch.bool, device=views.device), -torch.inf)
     partner = torch.arange(len(views), device=views.device).roll(len(u))
-    return F.cross_entropy(logits, partner)
+    if background is None:
+        return F.cross_entropy(logits, partner)
+    same_sample = torch.eye(len(u), dtype=torch.bool, device=u.device).repeat(2, 2)
+    denominators = log_denominators(logits, same_sample, views, background.of_both, temperature)
+    return (denominators - logits.gather(1, partner[:, None])[:, 0]).mean()

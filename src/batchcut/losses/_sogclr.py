@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import check_integer, check_positive, invalid, wrong_type
 
-from ._contrastive import similarities, unit_rows
+from ._similarity import similarities, unit_rows
 from ._validate import check_pair
 
 

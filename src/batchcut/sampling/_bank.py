@@ -11,16 +11,19 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cosine_similarity
 
 from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.selection import kernel
 
 from ._bank_file import Storage, in_file, in_memory, width_in_file
 from ._batch import Embed, embedded, evaluating, usable
-from ._distributed import check_same, largest_of_all, newest_of_all, take_from_owners
+from ._distributed import check_same, largest_of_all, mean_of_all, newest_of_all, take_from_owners
 
 NEVER = -1
 _ROWS_AT_ONCE = 65_536
+_SAMPLES_REMEMBERED = 1024
+"""By the agreement: few enough to follow training, many enough for the cosines of one batch not to decide."""
 
 
 class EmbeddingBank:
@@ -101,6 +104,15 @@ class EmbeddingBank:
         return torch.where(self.seen, self.clock - 1 - self.recorded_at, NEVER)
 
     @property
+    def agreement(self) -> Tensor:
+        """() the cosine of a sample's new and last embedding, the mean over about the last thousand samples recorded.
+
+        1 where embeddings stand still, near 0 where the old ones say nothing of the new; NaN before a sample was
+        recorded twice.
+        """
+        return self._agreement[0]
+
+    @property
     def nbytes(self) -> int:
         """Memory of the embeddings."""
         return self.u.nbytes + self.v.nbytes
@@ -135,7 +147,7 @@ class EmbeddingBank:
         """Writes the rows, if all are usable and none is of the same sample as another."""
         bank = (self.u.numpy(), self.v.numpy(), self.recorded_at.numpy())
         rows = (index.contiguous().numpy(), u.contiguous().numpy(), v.contiguous().numpy())
-        return bool(_write_rows(*rows, *bank, self.clock))
+        return bool(_write_rows(*rows, *bank, self.clock, self._agreement.numpy()))
 
     def _record_good(self, index: Tensor, u: Tensor, v: Tensor) -> None:
         """Keeps of each sample the last good row, without a value that the host would have to wait for."""
@@ -143,6 +155,9 @@ class EmbeddingBank:
         self._refused += (~good).sum()
         last = _last_good(index, good)  # written in parallel, u and v could otherwise be of different rows
         u, v, good = u[last], v[last], good[last]
+        pairs = (cosine_similarity(new.float(), old[index].float()) for new, old in ((u, self.u), (v, self.v)))
+        known = good & (self.recorded_at[index] >= 0)
+        self._agreement.copy_(_moved(self._agreement, torch.stack([*pairs]).mean(dim=0), known))
         self.u[index] = torch.where(good[:, None], u, self.u[index])
         self.v[index] = torch.where(good[:, None], v, self.v[index])
         self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
@@ -182,11 +197,14 @@ class EmbeddingBank:
         for side in (self.u, self.v):
             take_from_owners(side, mine, group)
         self.recorded_at.copy_(newest)
+        self._agreement.copy_(mean_of_all(self._agreement, group))
         self._clock[0] = largest_of_all(self.clock, self.recorded_at, group)
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on; tensors of the bank itself and no copies, as in the state of a module."""
-        return {"u": self.u, "v": self.v, "recorded_at": self.recorded_at, "clock": self.clock}
+        rows = {"u": self.u, "v": self.v, "recorded_at": self.recorded_at}
+        known = not bool(self.agreement.isnan())
+        return rows | {"clock": self.clock, "agreement": float(self.agreement) if known else None}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -195,6 +213,7 @@ class EmbeddingBank:
         if state["u"].shape[1] == 0:  # of before the first record
             self.recorded_at.fill_(NEVER)
             self._clock[0] = state["clock"]
+            self._agreement.fill_(math.nan)
             return
         if self.dim == 0:
             self._open(int(state["u"].shape[1]), self.device)
@@ -205,13 +224,14 @@ class EmbeddingBank:
             good = usable(u) & usable(v)
             self.recorded_at[rows] = torch.where(good, state["recorded_at"][rows].to(self.device), NEVER)
         self._clock[0] = int(state["clock"])
+        self._agreement.fill_(math.nan if state["agreement"] is None else state["agreement"])
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Refuses what is not the state of a bank of the same size."""
-        rule = "be of an EmbeddingBank, with u, v, recorded_at and clock"
+        rule = "be of an EmbeddingBank, with u, v, recorded_at, clock and agreement"
         if not isinstance(state, Mapping):
             raise wrong_type("state", rule, state)
-        if not set(state) >= {"u", "v", "recorded_at", "clock"}:
+        if not set(state) >= {"u", "v", "recorded_at", "clock", "agreement"}:
             raise invalid("state", rule, sorted(state))
         width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
         for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
@@ -239,7 +259,7 @@ class EmbeddingBank:
         self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
-        self.u, self.v, self.recorded_at, self._clock = storage
+        self.u, self.v, self.recorded_at, self._clock, self._agreement = storage
 
     def _settle(self, width: int, device: torch.device) -> None:
         """Takes the width and, where nobody said one, the device from the first embeddings recorded here."""
@@ -250,6 +270,7 @@ class EmbeddingBank:
             self._clock[0] = clock
         else:
             self.u, self.v, self.recorded_at = (kept.to(device) for kept in (self.u, self.v, self.recorded_at))
+            self._agreement = self._agreement.to(device)
             self._refused = self._refused.to(device)
         self._follows = False
 
@@ -279,7 +300,7 @@ class EmbeddingBank:
 
     def __getstate__(self) -> dict[str, Any]:
         """A bank in a file is found there again; one in memory is copied."""
-        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock")
+        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock", "_agreement")
         return {name: value for name, value in vars(self).items() if name not in stored}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -296,6 +317,15 @@ def _width_of(u: object) -> int:
     return int(u.shape[1]) if isinstance(u, Tensor) and u.ndim == 2 and u.shape[1] else 1
 
 
+def _moved(agreement: Tensor, cosines: Tensor, known: Tensor) -> Tensor:
+    """The agreement: (1,) moved towards the mean of those cosines: (b,) that are known: (b,)."""
+    count = known.sum()
+    mean = cosines.where(known, 0.0).sum() / count
+    keep = torch.exp(-count / _SAMPLES_REMEMBERED)
+    moved = torch.where(agreement.isnan(), mean, mean + keep * (agreement - mean))
+    return torch.where(count > 0, moved, agreement)
+
+
 def _last_good(index: Tensor, good: Tensor) -> Tensor:
     """(b,) for each row the place of the last good row with the same index: (b,), or the last, if none is good."""
     order = (2 * index + good).argsort(stable=True)
@@ -307,11 +337,24 @@ Numbers = NDArray[np.int64]
 
 
 @kernel(fastmath={"contract", "nsz", "reassoc"})
-def _write_rows(index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, recorded_at: Numbers, clock: int) -> bool:
+def _cosine(x: Rows, y: Rows) -> float:
+    """Of two vectors (d,), neither of which is zero."""
+    product = xx = yy = np.float32(0)
+    for k in range(len(x)):
+        product += x[k] * y[k]
+        xx += x[k] * x[k]
+        yy += y[k] * y[k]
+    return float(product / (math.sqrt(xx) * math.sqrt(yy)))
+
+
+@kernel(fastmath={"contract", "nsz", "reassoc"})
+def _write_rows(
+    index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, recorded_at: Numbers, clock: int, agreement: Rows
+) -> bool:
     """Writes the rows u, v: (b, d) to places index: (b,), and the clock; or nothing, and returns False.
 
     Compiled, since a step of training may take only a few milliseconds. Nothing is written if a row is not finite or is
-    zero, if its square is beyond float32, or if two have one place.
+    zero, if its square is beyond float32, or if two have one place. The agreement: (1,) moves as in `_moved`.
     """
     places = np.sort(index)
     for i in range(1, len(places)):
@@ -324,6 +367,15 @@ def _write_rows(index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, record
                 total += side[i, k] * side[i, k]
             if not 0 < total < math.inf:  # which NaN is not either
                 return False
+    count, cosines = 0, 0.0
     for i in range(len(index)):
-        to_u[index[i]], to_v[index[i]], recorded_at[index[i]] = u[i], v[i], clock
+        place = index[i]
+        if recorded_at[place] >= 0:
+            count += 1
+            cosines += (_cosine(u[i], to_u[place]) + _cosine(v[i], to_v[place])) / 2
+        to_u[place], to_v[place], recorded_at[place] = u[i], v[i], clock
+    if count:
+        mean = cosines / count
+        before = mean if math.isnan(agreement[0]) else float(agreement[0])
+        agreement[0] = np.float32(mean + math.exp(-count / _SAMPLES_REMEMBERED) * (before - mean))
     return True

@@ -143,6 +143,24 @@ def largest_of_all(number: int, like: Tensor, group: dist.ProcessGroup | None) -
     return int(largest)
 
 
+def mean_of_all(number: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """The mean of number: () over the processes where it is not NaN; NaN if it is on all."""
+    known = ~number.isnan()
+    total = torch.stack([number.where(known, 0.0), known.to(number)]).to(_device(group, number))
+    dist.all_reduce(total, group=group)
+    return (total[0] / total[1]).to(number)
+
+
+def rows_of_all(rows: Tensor, *, padding: float, group: dist.ProcessGroup | None = None) -> Tensor:
+    """(world_size * most, ...) rows of all processes; those that bring fewer than the most are padded."""
+    most = largest_of_all(len(rows), rows, group)
+    here = rows.new_full((most, *rows.shape[1:]), padding, device=_device(group, rows))
+    here[: len(rows)] = rows
+    parts = [torch.empty_like(here) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, here, group=group)
+    return torch.cat(parts).to(rows.device)
+
+
 def _device(group: dist.ProcessGroup | None, like: Tensor) -> torch.device:
     """Where tensors must be to be sent: NCCL takes those of its own device alone."""
     return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(group) == "nccl" else like.device

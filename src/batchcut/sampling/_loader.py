@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from batchcut._errors import invalid, wrong_type
 from batchcut._progress import Progress
+from batchcut.losses import Background
 from batchcut.selection import BatchPlan, Selector
 
 from ._bank import EmbeddingBank
@@ -33,6 +34,7 @@ class PlanSettings(TypedDict, total=False):
     average_views: bool
     replan_every: int
     shuffled_epochs: int
+    background: bool
     progress: Progress | None
 
 
@@ -43,7 +45,7 @@ class PlannedLoader:
         for epoch in range(loader.epoch, epochs):
             for x, y in loader:
                 u, v = model(x, y)
-                loss = contrastive_loss(u, v, temperature=loader.temperature)
+                loss = contrastive_loss(u, v, temperature=loader.temperature, background=loader.background)
                 ...
                 loader.record(u, v)
 
@@ -61,8 +63,8 @@ class PlannedLoader:
         bank: one of your own, in half precision, on another device or in a file; as long as the data set.
         multiple_of: make the number of batches a multiple of this, for gradients that are accumulated.
         settings: those of `PlannedBatchSampler`: selector, temperature, seed, groups, drop_last, average_views,
-            replan_every, shuffled_epochs and progress; and those of `DataLoader` that have nothing to do with which
-            samples share a batch, such as num_workers, collate_fn and pin_memory.
+            replan_every, shuffled_epochs, background and progress; and those of `DataLoader` that have nothing to do
+            with which samples share a batch, such as num_workers, collate_fn and pin_memory.
 
     Attributes:
         dataset: that which was given.
@@ -171,6 +173,14 @@ class PlannedLoader:
         if self._index is None:
             raise RuntimeError("there is no batch yet: index and record are of the one that the loader yielded last")
         return self._index
+
+    @property
+    def background(self) -> Background | None:
+        """Old embeddings for the loss of the batch yielded last, beside its own; None where they would not help.
+
+        The same at each look, and after a resume. Where batches are split, all processes look together.
+        """
+        return self.sampler.background_of(self.index, step=self._done or 0)
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is; without a word, each pass is the next epoch."""

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 from torch.utils.data import Sampler
 
 from batchcut._conventions import DEFAULT_TEMPERATURE
 from batchcut._errors import check_flag, check_integer, wrong_type
 from batchcut._progress import Progress
 from batchcut._random import Stream, generator
+from batchcut.losses import Background
 from batchcut.selection import (
     BatchPlan,
     Cut,
@@ -22,6 +25,7 @@ from batchcut.selection import (
     selector_in_words,
 )
 
+from ._background import draw_background
 from ._bank import EmbeddingBank
 from ._distributed import Batch, Sharding
 from ._planner import Made, Planner, in_random_order
@@ -98,6 +102,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             as in SimCLR, where the next epoch will draw others. Not for sides that stay as they are.
         replan_every: plan anew every so many epochs.
         shuffled_epochs: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
+        background: let `background_of` draw old embeddings for the loss, where they help; if False, it never does.
         sharding: which process this is; needed with more than one. Before each plan the bank is then joined, and the
             first process plans for all. `Sharding()` says that this process plans for itself.
         progress: called with the share of the planning done.
@@ -122,12 +127,14 @@ class PlannedBatchSampler(Sampler[list[int]]):
         average_views: bool = False,
         replan_every: int = 1,
         shuffled_epochs: int = 1,
+        background: bool = True,
         sharding: Sharding | None = None,
         progress: Progress | None = None,
     ) -> None:
         _check_bank(bank)
         check_flag("drop_last", drop_last)
         check_flag("average_views", average_views)
+        check_flag("background", background)
         if not isinstance(sharding, Sharding | None):
             raise wrong_type("sharding", "be a Sharding", sharding)
         size = check_integer("batch_size", batch_size, at_least=2, at_most=len(bank))
@@ -135,6 +142,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self.selector: Selector = Cut() if selector is None else check_selector(selector)
         self.seed = check_integer("seed", seed, at_least=0)
         self.average_views = average_views
+        self.background = background
         self.replan_every = check_integer("replan_every", replan_every, at_least=1)
         self.shuffled_epochs = check_integer("shuffled_epochs", shuffled_epochs, at_least=0)
         self.sharding = Sharding() if sharding is None else sharding
@@ -220,6 +228,24 @@ class PlannedBatchSampler(Sampler[list[int]]):
         epoch = self.epoch
         self._pass = Pass(lambda: self._batches_of(epoch), self._start)
         return self._pass
+
+    def background_of(self, index: Tensor, *, step: int) -> Background | None:
+        """Old embeddings for the loss of a batch, beside its own: a function of seed, epoch, step and bank.
+
+        None in shuffled epochs, where they would not help, and where they are of another time (see `share_of`). Where
+        batches are split, all processes call this together.
+
+        Args:
+            index: (b,) the samples of the batch.
+            step: its place in the epoch.
+        """
+        made = self._made_for(self.epoch)
+        hard = made is not None and made.planned and self.selector.covers and not self.selector.is_shuffle
+        if not (self.background and hard):
+            return None
+        keys = None if self._planner.groups is None else torch.from_numpy(self._planner.groups).to(self.bank.device)
+        numbers = (self.seed, self.epoch, check_integer("step", step, at_least=0))
+        return draw_background(self.bank, index, keys=keys, sharding=self.sharding, numbers=numbers)
 
     def state_dict(self, *, position: int | None = None) -> dict[str, Any]:
         """Where this pass is: small, fresh at each call, and enough to get the same remaining batches.

@@ -66,6 +66,7 @@ class Batches:
             average_views=self.averages,
             replan_every=self.settings.replan_every,
             shuffled_epochs=self.settings.first_planned if self.settings.plans else config.epochs,
+            background=self.settings.background,
             sharding=self.sharding,
         )
 
@@ -96,6 +97,7 @@ class Batches:
         packed = facts.pop("batches")
         facts["planned"] = packed is not None
         facts["clock"] = self.bank.clock
+        facts["agreement"] = self.bank.state_dict()["agreement"]
         tensors = {} if packed is None else {"batches": torch.frombuffer(bytearray(packed), dtype=torch.uint8)}
         if self.settings.plans:
             tensors |= {name: getattr(self.bank, name) for name in ("u", "v", "recorded_at")}
@@ -104,9 +106,8 @@ class Batches:
     def load_state(self, facts: dict[str, object], tensors: dict[str, Tensor]) -> None:
         """Goes on from a state."""
         if self.settings.plans:
-            self.bank.load_state_dict(
-                {name: tensors[name] for name in ("u", "v", "recorded_at")} | {"clock": facts["clock"]}
-            )
+            numbers = {name: facts[name] for name in ("clock", "agreement")}
+            self.bank.load_state_dict({name: tensors[name] for name in ("u", "v", "recorded_at")} | numbers)
         batches = tensors["batches"].numpy().tobytes() if facts["planned"] else None
         self.sampler.load_state_dict(facts | {"batches": batches})
 

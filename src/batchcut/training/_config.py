@@ -131,6 +131,7 @@ class SelectionSettings:
             not by the views themselves. Pairs of features, which stay as they are, have no views.
         shuffled_epochs: how many first epochs are shuffled; None: one where planned from the bank, none otherwise.
         replan_every: plan anew every so many epochs.
+        background: beside a planned batch, the loss sees random old embeddings where they help; not in SogCLR.
         drop_last: leave out samples that do not fill a batch, others each epoch; if false, they make a smaller one.
         sharing: with many processes, whether each takes "whole" batches or its part of every one ("split"), with
             negatives gathered from all.
@@ -141,6 +142,7 @@ class SelectionSettings:
     average_views: bool = True
     shuffled_epochs: int | None = None
     replan_every: int = 1
+    background: bool = True
     drop_last: bool = True
     sharing: Literal["whole", "split"] = "whole"
 
@@ -151,6 +153,7 @@ class SelectionSettings:
         check_choice("selection.planned_from", self.planned_from, get_args(PlannedFrom))
         _check_optional("selection.shuffled_epochs", self.shuffled_epochs, at_least=0)
         check_integer("selection.replan_every", self.replan_every, at_least=1)
+        check_flag("selection.background", self.background)
         check_flag("selection.drop_last", self.drop_last)
         check_choice("selection.sharing", self.sharing, ("whole", "split"))
 

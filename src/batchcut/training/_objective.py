@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from batchcut.losses import SogCLR, contrastive_loss, gather, nt_xent
+from batchcut.losses import Background, SogCLR, contrastive_loss, gather, nt_xent
 
 from ._config import ObjectiveSettings
 
@@ -26,8 +26,13 @@ class Objective(nn.Module):
         if settings.loss == "sogclr":
             self.sogclr = SogCLR(samples, temperature=settings.temperature, gamma=settings.gamma)
 
-    def forward(self, index: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """The loss of u: (n, d), v: (n, d), embeddings of the samples index: (n,)."""
+    @property
+    def takes_background(self) -> bool:
+        """Whether old embeddings can be negatives, too; those of SogCLR are in its moving averages."""
+        return self.sogclr is None
+
+    def forward(self, index: Tensor, u: Tensor, v: Tensor, background: Background | None = None) -> Tensor:
+        """The loss of u: (n, d), v: (n, d), embeddings of the samples index: (n,), and old ones beside them."""
         if self.split:
             u, v = gather(u), gather(v)
         if self.sogclr is not None:
@@ -38,8 +43,8 @@ class Objective(nn.Module):
                 self._share(index)
             return loss
         if self.settings.loss == "simclr":
-            return nt_xent(u, v, temperature=self.settings.temperature)
-        return contrastive_loss(u, v, temperature=self.settings.temperature)
+            return nt_xent(u, v, temperature=self.settings.temperature, background=background)
+        return contrastive_loss(u, v, temperature=self.settings.temperature, background=background)
 
     @torch.no_grad()
     def _share(self, index: Tensor) -> None:

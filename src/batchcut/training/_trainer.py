@@ -150,8 +150,11 @@ class Trainer:
         """The loss of a batch, whose embeddings are recorded to plan from."""
         samples = torch.from_numpy(index)
         u, v = self.model(*self._sides(Stream.VIEWS, index, self.position))
+        background = None
+        if self.objective.takes_background:
+            background = self.batches.sampler.background_of(samples, step=self.position)
         try:
-            loss: Tensor = self.objective(samples, u, v)
+            loss: Tensor = self.objective(samples, u, v, background)
         except ValueError as error:
             if bool(((u.norm(dim=1) > 0) & (v.norm(dim=1) > 0)).all()):  # which NaN is not
                 raise
