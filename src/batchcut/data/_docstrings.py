@@ -11,11 +11,10 @@ _ROLE = re.compile(r":[\w:+-]+:`~?([^`<]*?)\s*(?:<[^`]*>)?`")
 _CALL = re.compile(r"(?:\w+\.)*(\w+)\(")
 _RESULT = re.compile(r"[ \t]*(?:[-=]>[^\n]*?(?=\.?\s*\n|\.\s|\.?\s*$|\s--\s))?[\s.:]*(?:--\s*)?")
 _END = re.compile(r"[.!?][\"')\]]*(?=\s|$)")
-_SHORTENED = re.compile(
-    r"(?:^|[\s(])(?:\w|e\.g|i\.e|a\.k\.a|w\.r\.t|approx|cf|dim|dims|eq|eqs|esp|etc|fig|figs|incl|max|min|no|nos|resp|sec|"
-    r"st|vs|al)\.$",
-    re.IGNORECASE,
+_GOES_ON = re.compile(
+    r"(?:^|[\s(])(?:e\.g|i\.e|a\.k\.a|w\.r\.t|aka|approx|cf|eqs?|figs?|incl|resp|vs)\.$", re.IGNORECASE
 )
+_MAY_END = re.compile(r"(?:^|[\s(])(?:\w|al|dims?|etc|max|min|nos?|sec)\.$", re.IGNORECASE)
 
 
 def first_sentence(docstring: str, name: str) -> str:
@@ -23,16 +22,16 @@ def first_sentence(docstring: str, name: str) -> str:
 
     A docstring may open with the call itself (`conv1d(input, weight) -> Tensor`) or with a directive
     (`.. deprecated::`); what comes after these counts. A sentence ends with its paragraph, or at a full stop, question
-    or exclamation mark before a space, unless that closes an abbreviation within the sentence (`e.g.`, `w.r.t.`).
+    or exclamation mark before a space, unless that closes an abbreviation: one after which sentences go on (`e.g.`), or
+    one with which they may end (`etc.`) before a small letter.
     """
     text = " ".join(_paragraph(docstring, name))
     text = _ROLE.sub(r"\1", text).replace("`", "")
     text = " ".join(text.split())
     for end in _END.finditer(text):
-        rest = text[end.end() :].lstrip()
-        goes_on = end.group() == "." and _SHORTENED.search(text[: end.end()]) and rest and not rest[0].isupper()
-        if not goes_on:
-            return text[: end.end()]
+        sentence, rest = text[: end.end()], text[end.end() :].lstrip()
+        if not (_GOES_ON.search(sentence) or (_MAY_END.search(sentence) and rest[:1].islower())):
+            return sentence
     return text
 
 
@@ -53,7 +52,7 @@ def _paragraph(docstring: str, name: str) -> list[str]:
 
 def _after_call(block: str, name: str) -> str:
     """What stands after calls of the function at the beginning of a block: `name(…) -> result`."""
-    while (found := _CALL.match(block)) and found[1] == name:
+    while (found := _CALL.match(block)) and found[1] in (name, "__init__"):
         depth, place = 1, found.end()
         while depth and place < len(block):
             depth += {"(": 1, ")": -1}.get(block[place], 0)
