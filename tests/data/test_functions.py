@@ -15,7 +15,9 @@ def function(name: str, sentence: str) -> PythonFunction:
 
 
 def some_functions(count: int) -> list[PythonFunction]:
-    return [function(f"lib.part{number % 7}.do_{number}", f"Does the thing number {number}.") for number in range(count)]
+    return [
+        function(f"lib.part{number % 7}.do_{number}", f"Does the thing number {number}.") for number in range(count)
+    ]
 
 
 def test_of_functions_that_say_the_same_the_shortest_path_is_kept() -> None:
@@ -31,7 +33,9 @@ def test_of_functions_that_say_the_same_the_shortest_path_is_kept() -> None:
 
 
 def test_all_functions_of_one_name_are_in_one_part() -> None:
-    found = [function(f"lib{place}.{name}", f"{place} {name}") for name in ("ReLU", "relu", "re_lu") for place in range(40)]
+    found = [
+        function(f"lib{place}.{name}", f"{place} {name}") for name in ("ReLU", "relu", "re_lu") for place in range(40)
+    ]
     train, test = split_functions(found)
     assert sorted([len(train), len(test)]) == [0, 120]
 
@@ -103,7 +107,9 @@ def test_missing_sources_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     load_functions.cache_clear()
     monkeypatch.setattr("batchcut.data._functions.public_functions", lambda files: [])
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=f"functions need the sources of the standard library; got none in {tmp_path}"):
+    with pytest.raises(
+        FileNotFoundError, match=f"functions need the sources of the standard library; got none in {tmp_path}"
+    ):
         load_functions()
 
 
@@ -123,7 +129,13 @@ def test_the_functions_on_this_machine(here: FunctionSearch) -> None:
     assert not {"tkinter", "test", "batchcut"} & parts
     names = [*here.train.names, *here.test.names]
     assert len(set(names)) == len(names)
-    for name in ("numpy.mean", "scipy.optimize.lsq_linear", "sklearn.linear_model.Ridge", "torch.nn.Linear", "json.dumps"):
+    for name in (
+        "numpy.mean",
+        "scipy.optimize.lsq_linear",
+        "sklearn.linear_model.Ridge",
+        "torch.nn.Linear",
+        "json.dumps",
+    ):
         assert name in names
     assert not set(here.train.sentences) & set(here.test.sentences)
     assert set(here.versions) == {"python", "numpy", "scipy", "scikit-learn", "torch"}
@@ -135,7 +147,8 @@ def test_their_features(here: FunctionSearch) -> None:
     for part, texts in ((here.split.train, here.train), (here.split.test, here.test)):
         assert isinstance(part, Pairs)
         for side in (part.u, part.v):
-            assert (side.shape, side.dtype) == ((len(texts), 256), np.float32)
+            assert side.shape == (len(texts), 256)
+            assert side.dtype == np.float32
             np.testing.assert_allclose(np.linalg.norm(side, axis=1), 1, rtol=1e-5)
     assert here.encode_query("solve least squares with bounds").shape == (256,)
 

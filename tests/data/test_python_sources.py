@@ -70,7 +70,7 @@ def test_functions_methods_and_classes(tmp_path: Path) -> None:
 def test_signatures(tmp_path: Path) -> None:
     found = library(
         tmp_path,
-        init='''
+        init="""
         def f(a: int, /, b: "str" = 'x', *rest: float, c, d: int = 1, **more: object) -> None: ...
         def g(a=very_long_name_of_a_default_value, *, b=(1, 2)): ...
         class C:
@@ -82,7 +82,7 @@ def test_signatures(tmp_path: Path) -> None:
             def free(a): ...
             @functools.wraps(f)
             def wrapped(self): ...
-        ''',
+        """,
     )
     assert calls(found) == [
         "lib.C(...)",
@@ -99,7 +99,7 @@ def test_signatures(tmp_path: Path) -> None:
 def test_properties_are_not_called(tmp_path: Path) -> None:
     found = library(
         tmp_path,
-        init='''
+        init="""
         class C:
             @property
             def a(self): ...
@@ -109,7 +109,7 @@ def test_properties_are_not_called(tmp_path: Path) -> None:
             def b(self): ...
             @lazy_property(1)
             def c(self): ...
-        ''',
+        """,
     )
     assert calls(found) == ["lib.C(...)"]
 
@@ -148,7 +148,7 @@ def test_of_overloads_the_one_with_a_docstring_counts(tmp_path: Path) -> None:
 def test_what_begins_with_an_underscore_is_private(tmp_path: Path) -> None:
     found = library(
         tmp_path,
-        init="def _f(): ...\nclass _C:\n    def m(self): ...\nclass C:\n    def _m(self): ...\n    def __len__(self): ...",
+        init="def _f(): ...\nclass _C:\n    def m(self): ...\nclass C:\n    def _m(self): ...\n    def __len__(self): 0",
         _hidden="def f(): ...",
         _folder__open="def g(): ...",
     )
@@ -166,7 +166,14 @@ def test_what_a_package_names_again_is_public_by_the_shortest_path(tmp_path: Pat
         sub__deep="def deep(): ...",
         user="from ._a import unnamed",  # a file that uses a function does not offer it
     )
-    assert calls(found) == ["lib.Alias(...)", "lib.f()", "lib.star()", "lib.Alias.m()", "lib.sub.chained()", "lib.sub.deep()"]
+    assert calls(found) == [
+        "lib.Alias(...)",
+        "lib.f()",
+        "lib.star()",
+        "lib.Alias.m()",
+        "lib.sub.chained()",
+        "lib.sub.deep()",
+    ]
 
 
 def test_stars_without_a_list_bring_what_is_defined(tmp_path: Path) -> None:
@@ -181,7 +188,9 @@ def test_stars_without_a_list_bring_what_is_defined(tmp_path: Path) -> None:
 
 
 def test_circles_of_imports_end(tmp_path: Path) -> None:
-    found = library(tmp_path, init="from ._a import *\nfrom ._a import f", _a="from ._b import *", _b="from ._a import *")
+    found = library(
+        tmp_path, init="from ._a import *\nfrom ._a import f", _a="from ._b import *", _b="from ._a import *"
+    )
     assert found == []
 
 

@@ -3,7 +3,13 @@ import pytest
 
 from batchcut.data._text_features import fit_text_features, words_of
 
-TEXTS = ["Add two numbers.", "Add two rows.", "numpy.linalg.norm(x, ord=None)", "Return the norm of x.", "sort(a, axis=-1)"]
+TEXTS = [
+    "Add two numbers.",
+    "Add two rows.",
+    "numpy.linalg.norm(x, ord=None)",
+    "Return the norm of x.",
+    "sort(a, axis=-1)",
+]
 
 
 @pytest.mark.parametrize(

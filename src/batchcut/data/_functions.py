@@ -4,14 +4,14 @@ The choices below were made by what the texts are, before anything was trained o
 
 - **From where.** NumPy, SciPy, scikit-learn, torch and the standard library: batchcut needs them all, so that they are
   there. Of the standard library without what is installed apart on some systems (`tkinter` and the like).
-- **Which.** What can be called by a public path: functions, methods and classes, with a first sentence of three words or
-  more. They are read from `.py` files; what is written in C, such as most of `torch`'s own namespace, has none.
-- **Sides.** u is the sentence, the query; v the call, the answer: path, parameters and defaults without annotations, which
-  some libraries have and others do not.
+- **Which.** What can be called by a public path: functions, methods and classes, with a first sentence of three words
+  or more. They are read from `.py` files, which what is written in C, such as much of torch's own namespace, lacks.
+- **Sides.** u is the sentence, the query; v the call, the answer: path, parameters and defaults without annotations,
+  which some libraries have and others do not.
 - **One of each.** Of functions whose sentences have the same words, which no search could tell apart, the one with the
   shortest path is kept. Sentences that differ in one word stay: these near twins are what makes the task hard.
-- **Test.** A fifth, by a hash of the last name in the path, without case and underscores. All functions of one name are in
-  one part, so that no test pair has its twin, such as `numpy.mean` and `numpy.ma.mean`, in the other. By module would be
+- **Test.** A fifth, by a hash of the last name in the path, without case and underscores. All functions of one name
+  are in one part, so that `numpy.linalg.det` is not learnt where `scipy.linalg.det` is tested. By module would be
   another task: searching a library that was never seen.
 - **Order.** By a hash of the path, so that the first n are a sample of all.
 
@@ -37,7 +37,9 @@ from ._records import Pairs, Split
 from ._text_features import Floats, TextFeatures, fit_text_features
 
 _DISTRIBUTIONS = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"}
-_APART = frozenset({"distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "tkinter", "turtle", "turtledemo", "venv"})
+_APART = frozenset(
+    {"distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "tkinter", "turtle", "turtledemo", "venv"}
+)
 _FEWEST_WORDS = 3
 _TEST_SHARE = 0.2
 _DIM = 256
@@ -95,7 +97,13 @@ class FunctionSearch:
 def load_functions() -> FunctionSearch:
     """The public functions of NumPy, SciPy, scikit-learn, torch and the standard library, with their first sentences.
 
-    Sources are parsed and nothing is imported; the result is kept for the next call, and its arrays are read-only.
+    A pair is the first sentence of a docstring, u, and the call that it describes, v: path, parameters and defaults.
+    Functions, methods and classes count if a public path leads to them and the sentence has three words or more. Of
+    those whose sentences have the same words, the one with the shortest path is kept. A fifth is for the test: all
+    functions of one last name, whatever its case and underscores, are in one part.
+
+    Sources are parsed and nothing is imported. All is a function of the installed versions, up to rounding of the
+    features. The result is kept for the next call, and its arrays are read-only.
     """
     found: list[PythonFunction] = []
     for name, place in _libraries():
@@ -168,7 +176,9 @@ def _versions() -> dict[str, str]:
 def _checksum(*parts: FunctionTexts) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        digest.update("".join(f"{call}\t{text}\n" for call, text in zip(part.calls, part.sentences, strict=True)).encode())
+        digest.update(
+            "".join(f"{call}\t{text}\n" for call, text in zip(part.calls, part.sentences, strict=True)).encode()
+        )
         digest.update(b"\n")
     return digest.hexdigest()
 

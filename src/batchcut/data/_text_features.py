@@ -54,7 +54,7 @@ def fit_text_features(texts: Sequence[str], *, dim: int) -> TextFeatures:
 
 
 def words_of(text: str) -> str:
-    """The words of a text or of code in small letters: `nn.BatchNorm2d(num_features)` is `nn batch norm 2 d num features`.
+    """The words of a text or of code in small letters: `BatchNorm2d(num_features)` to `batch norm 2 d num features`.
 
     Without this the words of a name have no beginning and no end, which n-grams of sentences do have.
     """
