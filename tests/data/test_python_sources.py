@@ -148,7 +148,7 @@ def test_of_overloads_the_one_with_a_docstring_counts(tmp_path: Path) -> None:
 def test_what_begins_with_an_underscore_is_private(tmp_path: Path) -> None:
     found = library(
         tmp_path,
-        init="def _f(): ...\nclass _C:\n    def m(self): ...\nclass C:\n    def _m(self): ...\n    def __len__(self): 0",
+        init="def _f(): ...\nclass _C:\n    def m(self): ...\nclass C:\n    def _m(self): ...\n    def __a__(self): 0",
         _hidden="def f(): ...",
         _folder__open="def g(): ...",
     )
