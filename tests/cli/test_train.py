@@ -67,6 +67,16 @@ def done(trained: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained, tmp_path / "done")
 
 
+@pytest.mark.parametrize(("words", "encoder"), [((), "small-resnet"), (("--data", "functions"), "mlp")])
+def test_the_recipe_follows_the_data(words: tuple[str, ...], encoder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words, "--show", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["model"]["encoder"] == encoder
+
+
+def test_the_environment_names_the_data(trained: Path, pairs: str) -> None:
+    assert [start["data"] for start in json.loads((trained / "environment.json").read_text())] == [pairs]
+
+
 def test_a_table_at_the_end_and_a_line_for_each_evaluation(
     pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,7 +32,10 @@ def test_the_seed_splits() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nonsense", "name must be one of digits, fashion-mnist, cifar10, .*folder:PATH, pairs:FILE; got 'nonsense'"),
+        (
+            "nonsense",
+            "name must be one of digits, functions, fashion-mnist, cifar10, .*folder:PATH, pairs:FILE; got 'nonsense'",
+        ),
         ("files:x", "name must be one of .*; got 'files:x'"),
         ("pairs:", "name must say where after pairs:; got 'pairs:'"),
         ("folder:", "name must say where after folder:; got 'folder:'"),

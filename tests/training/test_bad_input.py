@@ -120,7 +120,7 @@ def test_a_diverged_loss_is_no_wrong_use(pairs: Path, tmp_path: Path) -> None:
 def test_an_unknown_data_set_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     done = batchcut("train", "--data", "cifar1000", "-o", str(tmp_path / "run"))
     assert done.returncode == 2
-    assert "data.name must be one of digits, fashion-mnist, cifar10, cifar100," in done.stderr
+    assert "data.name must be one of digits, functions, fashion-mnist, cifar10, cifar100," in done.stderr
     assert not (tmp_path / "run").exists()
 
 

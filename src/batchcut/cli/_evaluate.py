@@ -141,7 +141,7 @@ class Evaluate:
         if not (self.run_folder / "config.toml").is_file():
             raise invalid("RUN", "be the folder of a run, with its config.toml", self.run_folder)
         config = run_config(self.run_folder)
-        placed = config.data.name == "digits" or ":" in config.data.name
+        placed = config.data.name in ("digits", "functions") or ":" in config.data.name
         if self.root is not None and placed and self.corrupted in (None, "made"):
             raise invalid("--root", f"be left alone where the data are {config.data.name}", self.root)
         root = self.root or (None if config.data.root is None else Path(config.data.root))

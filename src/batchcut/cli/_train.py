@@ -31,6 +31,7 @@ class Train:
         ("batchcut train", "on the embedded digits"),
         ("batchcut train --recipe cifar100-small --root DATA", "on images"),
         ("batchcut train --recipe pairs --data pairs:FILE", "on pairs of features"),
+        ("batchcut train --data functions", "on the Python functions on this machine"),
         ("batchcut train --recipe list", "the names of all recipes"),
         ("batchcut train epochs=5 optimizer.name=sgd --show", "all settings there are, with two changed"),
         ("batchcut train --resume RUN", "goes on with a run that was stopped"),
@@ -43,7 +44,7 @@ class Train:
 
     recipe: str | None = None
     """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config:
-    digits, or pairs where --data says so."""
+    digits, or pairs where --data says functions or pairs:FILE."""
 
     config: Path | None = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
@@ -55,7 +56,7 @@ class Train:
     """Go on with the run in this folder."""
 
     data: str | None = None
-    """Short for data.name=...: digits, cifar100, folder:PATH, pairs:FILE and so on."""
+    """Short for data.name=...: digits, functions, cifar100, folder:PATH, pairs:FILE and so on."""
 
     root: Path | None = None
     """Short for data.root=...: where data sets are."""
@@ -141,7 +142,8 @@ class Train:
     def _usual_recipe(self) -> str | None:
         if self.config is not None:
             return None
-        return "pairs" if (self.data or "").startswith("pairs:") else "digits"
+        data = self.data or ""
+        return "pairs" if data == "functions" or data.startswith("pairs:") else "digits"
 
     def _print(self, result: "Result") -> None:
         if self.quiet:

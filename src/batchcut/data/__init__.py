@@ -4,6 +4,9 @@ from ._arrays import open_arrays as open_arrays
 from ._arrays import open_npy as open_npy
 from ._corrupted import CorruptedImages as CorruptedImages
 from ._corrupted import load_corrupted as load_corrupted
+from ._functions import FunctionSearch as FunctionSearch
+from ._functions import FunctionTexts as FunctionTexts
+from ._functions import load_functions as load_functions
 from ._load import check_name as check_name
 from ._load import load as load
 from ._records import Images as Images
@@ -11,4 +14,14 @@ from ._records import Pairs as Pairs
 from ._records import Split as Split
 
 # `check_name`, `open_arrays` and `open_npy` are for the other packages alone.
-__all__ = ["CorruptedImages", "Images", "Pairs", "Split", "load", "load_corrupted"]
+__all__ = [
+    "CorruptedImages",
+    "FunctionSearch",
+    "FunctionTexts",
+    "Images",
+    "Pairs",
+    "Split",
+    "load",
+    "load_corrupted",
+    "load_functions",
+]

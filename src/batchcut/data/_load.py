@@ -5,13 +5,14 @@ from pathlib import Path
 from batchcut._errors import check_integer, invalid, wrong_type
 
 from ._fetch import Transfer, data_root
+from ._functions import load_functions
 from ._images import load_folder
 from ._pairs import load_pairs
 from ._published import PUBLISHED, load_digits, load_published
 from ._records import Split
 
 _PLACED = ("folder", "pairs")
-_NAMES = ("digits", *PUBLISHED, "folder:PATH", "pairs:FILE")
+_NAMES = ("digits", "functions", *PUBLISHED, "folder:PATH", "pairs:FILE")
 
 
 def check_name(argument: str, name: object) -> None:
@@ -38,6 +39,7 @@ def load(
     """The data set of that name, in a part to learn from and one for the test.
 
     - `digits`: scikit-learn's, always at hand; split by the seed.
+    - `functions`: the Python functions on this machine, always at hand; see `load_functions`.
     - `fashion-mnist`, `cifar10`, `cifar100`, `tiny-imagenet`: in their official layout in a folder of `root`, with as
       many images as the files hold. The official validation part of Tiny ImageNet is the test.
     - `folder:PATH`: image files in `train` and `test` (or `val`), or in one folder that is split by the seed; classes
@@ -68,4 +70,6 @@ def load(
         return load_pairs(address, seed=seed)
     if name == "digits":
         return load_digits(seed=seed)
+    if name == "functions":
+        return load_functions().split
     return load_published(name, data_root(root), download=download, progress=progress)

@@ -24,7 +24,7 @@ class DataSettings:
     """What to learn from.
 
     Attributes:
-        name: as `batchcut.data.load` takes it: "digits", "cifar100", "folder:PATH", "pairs:FILE" and so on.
+        name: as `batchcut.data.load` takes it: "digits", "functions", "folder:PATH", "pairs:FILE" and so on.
         root: the folder with the official files; None: the usual place.
         download: fetch what is missing from the official address.
         train: use the first so many training samples; None: all.

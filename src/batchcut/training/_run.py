@@ -79,7 +79,7 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
             if (result := _finished(trainer)) is not None:
                 return result
         if leads:
-            folder.add_environment(world_size=fabric.world_size, device=str(fabric.device))
+            folder.add_environment(world_size=fabric.world_size, device=str(fabric.device), data=split.train.name)
         stack.callback(trainer.diary.close)
         _go_back(trainer, checkpoint)
         trainer.run()
