@@ -1,0 +1,202 @@
+"""Old embeddings for the loss: who is drawn, how much they count, the same after a resume, off where no help."""
+
+import copy
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from batchcut.losses import Background
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, PlannedLoader
+from batchcut.sampling._background import LARGEST_SHARE, share_of
+from batchcut.selection import Cut, Ordered, Shuffle
+
+N, DIM, B = 96, 8, 8
+TENSORS = ("u", "v", "share", "live")
+
+
+def rows(seed: int = 0, n: int = N) -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    u = torch.randn(n, DIM, generator=random)
+    return u, u + 0.1 * torch.randn(n, DIM, generator=random)
+
+
+def trained(loader: PlannedLoader, epochs: int, *, drift: float = 0.1) -> list[Background | None]:
+    """What each batch gets, where the embeddings of all samples wander by so much an epoch."""
+    backgrounds = []
+    for epoch in range(loader.epoch, epochs):
+        u, v = (side + drift * epoch * rows(9)[0] for side in rows())
+        for (index,) in loader:
+            backgrounds.append(loader.background)
+            loader.record(u[index], v[index])
+    return backgrounds
+
+
+def made(**settings: Any) -> PlannedLoader:
+    return PlannedLoader(TensorDataset(torch.arange(N)), batch_size=B, temperature=0.1, **settings)
+
+
+def equal(a: Background | None, b: Background | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return all(torch.equal(getattr(a, name), getattr(b, name)) for name in TENSORS)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "share"), [(1.0, LARGEST_SHARE), (0.75, LARGEST_SHARE / 2), (0.5, 0.0), (-1.0, 0.0), (torch.nan, 0.0)]
+)
+def test_the_share_is_what_old_rows_explain(agreement: float, share: float) -> None:
+    assert float(share_of(torch.tensor(agreement))) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_agreement_is_the_mean_cosine_of_new_and_old_rows(dtype: torch.dtype) -> None:
+    bank = EmbeddingBank(N, DIM, dtype=dtype)
+    (u, v), (x, y) = rows(0), rows(1)
+    bank.record(torch.arange(50), u[:50], v[:50])
+    assert torch.isnan(bank.agreement)
+    some = torch.arange(40, 60)  # ten of which were recorded before
+    bank.record(some, x[some], y[some])
+    cosines = (F.cosine_similarity(u, x) + F.cosine_similarity(v, y)) / 2
+    assert float(bank.agreement) == pytest.approx(float(cosines[40:50].mean()), abs=2e-3)
+    before = float(bank.agreement)
+    bank.record(some, x[some], y[some])
+    keep = float(np.exp(-20 / 1024))
+    assert float(bank.agreement) == pytest.approx(1 + keep * (before - 1), abs=2e-3)
+
+
+def test_both_ways_of_recording_agree() -> None:
+    """A sample twice in a batch takes the way over torch, one without repeats the compiled one."""
+    (u, v), (x, y) = rows(0), rows(1)
+    fast, slow = EmbeddingBank(N, DIM), EmbeddingBank(N, DIM)
+    for bank in (fast, slow):
+        bank.record(torch.arange(N), u, v)
+    fast.record(torch.arange(N), x, y)
+    slow._record_good(torch.arange(N), x, y)
+    torch.testing.assert_close(slow.agreement, fast.agreement, rtol=1e-5, atol=0)
+    torch.testing.assert_close(slow.u, fast.u, rtol=0, atol=0)
+
+
+def test_shuffled_epochs_have_none_and_planned_ones_do() -> None:
+    backgrounds = trained(made(), 3)
+    per_epoch = N // B
+    assert backgrounds[:per_epoch] == [None] * per_epoch
+    assert backgrounds[per_epoch] is None  # nothing was recorded twice yet
+    assert all(background is not None for background in backgrounds[per_epoch + 1 :])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"background": False}, {"selector": Shuffle()}, {"selector": Ordered(k=12, q=6)}],
+    ids=["turned off", "Shuffle", "Ordered"],
+)
+def test_none_where_turned_off_or_not_planned(settings: dict[str, Any]) -> None:
+    assert set(trained(made(**settings), 3)) == {None}
+
+
+def test_none_where_embeddings_are_of_another_time() -> None:
+    loader = made()
+    for epoch in range(3):
+        u, v = rows(epoch)  # as if each epoch had turned them at random
+        for (index,) in loader:
+            assert loader.background is None
+            loader.record(u[index], v[index])
+    assert abs(float(loader.bank.agreement)) < 0.3
+
+
+@pytest.mark.parametrize("groups", [None, [i // 6 for i in range(N)]], ids=["no groups", "groups"])
+def test_samples_of_the_batch_and_conflicts_do_not_count(groups: list[int] | None) -> None:
+    loader = made(groups=groups)
+    u, v = rows()
+    kinds = torch.arange(N) if groups is None else torch.tensor(groups)
+    seen = 0
+    for _ in range(3):
+        for (index,) in loader:
+            background = loader.background
+            if background is not None:
+                assert background.live is not None
+                live = background.u[background.live]
+                drawn = torch.cdist(live, loader.bank.u).argmin(dim=1)
+                assert not torch.isin(kinds[drawn], kinds[index]).any()
+                dead = torch.cdist(background.u[~background.live], loader.bank.u).argmin(dim=1)
+                assert torch.isin(kinds[dead], kinds[index]).all()
+                assert background.largest_weight == N / len(background.u)
+                seen += 1
+            loader.record(u[index], v[index])
+    assert seen > N // B
+
+
+def test_samples_never_recorded_do_not_count() -> None:
+    bank = EmbeddingBank(N, DIM)
+    u, v = rows()
+    half = torch.arange(0, N, 2)
+    for _ in range(2):
+        bank.record(half, u[half], v[half])
+    sampler = PlannedBatchSampler(bank, batch_size=B, shuffled_epochs=0)
+    index = torch.tensor(next(iter(sampler)))
+    background = sampler.background_of(index, step=0)
+    assert background is not None
+    assert background.live is not None
+    assert bool((background.u[background.live].norm(dim=1) > 0).all())
+    assert 0 < int(background.live.sum()) < 0.7 * len(background.live)
+
+
+def test_a_draw_is_a_function_of_seed_epoch_and_step() -> None:
+    first, again, other = (trained(made(seed=seed), 3) for seed in (0, 0, 1))
+    assert all(map(equal, first, again))
+    assert not any(equal(a, b) for a, b in zip(first, other, strict=True) if a is not None)
+    present = [background for background in first if background is not None]
+    assert not any(equal(a, b) for a, b in itertools.combinations(present, 2))
+
+
+def test_looking_twice_gives_the_same() -> None:
+    loader = made()
+    u, v = rows()
+    for _ in range(2):
+        for (index,) in loader:
+            assert equal(loader.background, loader.background)
+            loader.record(u[index], v[index])
+
+
+@pytest.mark.parametrize("stop", [N // B + 3, 2 * N // B])
+@pytest.mark.parametrize("kind", ["memory", "half", "file"])
+def test_the_same_after_a_resume(stop: int, kind: str, tmp_path: Path) -> None:
+    def loader(name: str) -> PlannedLoader:
+        banks = {
+            "memory": lambda: None,
+            "half": lambda: EmbeddingBank(N, dtype=torch.float16),
+            "file": lambda: EmbeddingBank(N, DIM, path=tmp_path / name),
+        }
+        return made(bank=banks[kind]())
+
+    whole = trained(loader("whole"), 4)
+    first, state = loader("first"), None
+    done = 0
+    while state is None:
+        epoch = first.epoch
+        u, v = (side + 0.1 * epoch * rows(9)[0] for side in rows())
+        for (index,) in first:
+            assert equal(first.background, whole[done])
+            first.record(u[index], v[index])
+            done += 1
+            if done == stop:
+                state = copy.deepcopy(first.state_dict())
+                break
+    second = loader("second")
+    second.load_state_dict(state)
+    assert all(map(equal, trained(second, 4), whole[stop:]))
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(TypeError, match=r"^background must be "):
+        made(background="yes")
+    sampler = PlannedBatchSampler(EmbeddingBank(N, DIM), batch_size=B, selector=Cut())
+    assert sampler.background_of(torch.arange(B), step=0) is None
+    with pytest.raises(RuntimeError, match=r"there is no batch yet"):
+        _ = made().background
