@@ -17,7 +17,7 @@ for epoch in range(4):  # the first epoch is shuffled, the others are planned
     total = 0.0
     for a, b in loader:
         u, v = model(a), model(b)
-        loss = bc.contrastive_loss(u, v, temperature=loader.temperature)
+        loss = bc.contrastive_loss(u, v, temperature=loader.temperature, background=loader.background)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

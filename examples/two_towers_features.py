@@ -64,7 +64,7 @@ def train(
             loader.fill(model, batch_size=512)
         for x, y in loader:
             u, v = model(x, y)
-            loss = bc.contrastive_loss(u, v, temperature=loader.temperature)
+            loss = bc.contrastive_loss(u, v, temperature=loader.temperature, background=loader.background)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -26,7 +26,7 @@ def train(*, stop: int | None = None) -> None:
     epoch = loader.epoch
     for step, (a, b) in enumerate(loader, 1):
         u, v = encoder(a), encoder(b)
-        loss = bc.contrastive_loss(u, v, temperature=loader.temperature)
+        loss = bc.contrastive_loss(u, v, temperature=loader.temperature, background=loader.background)
         accelerator.backward(loss)
         optimizer.step()
         optimizer.zero_grad()

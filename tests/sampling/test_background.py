@@ -168,12 +168,10 @@ def test_looking_twice_gives_the_same() -> None:
 @pytest.mark.parametrize("kind", ["memory", "half", "file"])
 def test_the_same_after_a_resume(stop: int, kind: str, tmp_path: Path) -> None:
     def loader(name: str) -> PlannedLoader:
-        banks = {
-            "memory": lambda: None,
-            "half": lambda: EmbeddingBank(N, dtype=torch.float16),
-            "file": lambda: EmbeddingBank(N, DIM, path=tmp_path / name),
-        }
-        return made(bank=banks[kind]())
+        if kind == "memory":
+            return made()
+        settings: dict[str, Any] = {"dtype": torch.float16} if kind == "half" else {"path": tmp_path / name}
+        return made(bank=EmbeddingBank(N, **settings))
 
     whole = trained(loader("whole"), 4)
     first, state = loader("first"), None

@@ -57,6 +57,21 @@ def _train(rank: int, *, mode: Any, drop_last: bool, workers: int = 0) -> dict[s
     return {"epochs": epochs, "lengths": lengths, "plans": plans, "rest": list(again)}
 
 
+def _backgrounds(sharding: Sharding | None) -> list[dict[str, Any]]:
+    """Those of the batches of two planned epochs; embeddings wander a little from one to the next."""
+    bank = EmbeddingBank(N, DIM)
+    sampler = _new(bank, sharding, groups=[i // 2 for i in range(N)])
+    (u, v), (x, _) = pairs(N), pairs(N, seed=1)
+    found = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        for step, index in enumerate(map(torch.tensor, sampler)):
+            background = sampler.background_of(index, step=step)
+            found.append({} if background is None else vars(background) | {"index": index})
+            bank.record(index, *(side[index] + 0.1 * epoch * x[index] for side in (u, v)))
+    return [background for background in found if background]
+
+
 def _join(rank: int, dtype: torch.dtype) -> dict[str, Any]:
     """Each process records other samples, and one of them both: the newer record wins."""
     bank = EmbeddingBank(7, DIM, dtype=dtype)
@@ -113,6 +128,8 @@ def _process(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD, timeout=timeout)
     found: dict[str, Any] = {name: _train(rank, **case) for name, case in CASES.items()}
     found["workers"] = _train(rank, mode="whole", drop_last=False, workers=2)
+    for mode in ("whole", "split"):
+        found[f"backgrounds, {mode}"] = _backgrounds(Sharding(rank=rank, world_size=WORLD, mode=mode))
     found["float32"] = _join(rank, torch.float32)
     found["float16"] = _join(rank, torch.float16)
     found["file"] = _join_a_file(rank, folder)
@@ -252,3 +269,24 @@ def test_a_sharding_that_is_missing_or_wrong_is_refused(found: list[dict[str, An
 @pytest.mark.slow
 def test_a_process_may_say_that_it_plans_for_itself(found: list[dict[str, Any]]) -> None:
     assert found[0]["alone"] == found[1]["alone"] == list(_new(filled(N), None, shuffled_epochs=0))
+
+
+@pytest.mark.slow
+def test_split_batches_have_one_background_and_it_is_that_of_one_process(found: list[dict[str, Any]]) -> None:
+    first, second = (each["backgrounds, split"] for each in found)
+    single = _backgrounds(None)
+    assert len(first) == len(second) == len(single) > N // B
+    for ours, theirs, whole in zip(first, second, single, strict=True):
+        assert sorted(torch.cat([ours["index"], theirs["index"]]).tolist()) == sorted(whole["index"].tolist())
+        for name in ("u", "v", "live", "share"):
+            torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=0)
+        for name in ("u", "v", "live"):
+            torch.testing.assert_close(ours[name], whole[name], rtol=0, atol=0)
+        assert float(ours["share"]) == pytest.approx(float(whole["share"]), rel=0.05)
+
+
+@pytest.mark.slow
+def test_whole_batches_have_backgrounds_of_their_own(found: list[dict[str, Any]]) -> None:
+    first, second = (each["backgrounds, whole"] for each in found)
+    assert len(first) == len(second) > 0
+    assert not any(torch.equal(ours["u"], theirs["u"]) for ours, theirs in zip(first, second, strict=True))

@@ -7,7 +7,7 @@ from batchcut._random import Stream, generator
 from batchcut.losses import Background
 
 from ._bank import EmbeddingBank
-from ._distributed import Sharding, mean_of_all, rows_of_all
+from ._distributed import Sharding, many_processes, mean_of_all, newest_of_all, numbers_of_all, take_from_owners
 
 SAMPLES = 512
 """How many are drawn for a step: more train no better, fewer are noisier."""
@@ -32,7 +32,7 @@ def draw_background(
     """Old embeddings of random samples, for the batch of the samples index: (b,); None where they deserve no share.
 
     Samples of the batch, those that conflict with one of them, and those that were never recorded do not count. Where
-    batches are split, all processes call this together and get the same.
+    batches are split, all processes call this together and get the same, each row from where it was recorded last.
 
     Args:
         bank: what was recorded.
@@ -41,20 +41,21 @@ def draw_background(
         sharding: which process this is.
         numbers: what the draw is a function of, such as (seed, epoch, step).
     """
-    split = sharding.mode == "split" and sharding.world_size > 1
-    count = -(-min(SAMPLES, len(bank)) // (sharding.world_size if split else 1))
-    drawn = generator(Stream.BACKGROUND, *numbers, sharding.rank).integers(len(bank), size=count)
-    chosen = torch.from_numpy(drawn).to(bank.device)
-    agreement, live, u, v = bank.agreement, bank.seen[chosen], bank.u[chosen], bank.v[chosen]
+    split = sharding.mode == "split" and sharding.together and many_processes()
+    random = generator(Stream.BACKGROUND, *numbers, 0 if split else sharding.rank)
+    chosen = torch.from_numpy(random.integers(len(bank), size=min(SAMPLES, len(bank)))).to(bank.device)
+    index, agreement = index.to(bank.device), bank.agreement
+    u, v, recorded_at = bank.u[chosen], bank.v[chosen], bank.recorded_at[chosen]
     if split:
-        index, chosen = rows_of_all(index.to(bank.device), padding=-1), rows_of_all(chosen, padding=-1)
-        agreement, live = mean_of_all(agreement, None), rows_of_all(live.long(), padding=0).bool()
-        u, v = rows_of_all(u, padding=0.0), rows_of_all(v, padding=0.0)
+        index, agreement = numbers_of_all(index, padding=-1), mean_of_all(agreement)
+        recorded_at, mine = newest_of_all(recorded_at)
+        for side in (u, v):
+            take_from_owners(side, mine)
     share = share_of(agreement)
     if share.device.type == "cpu" and float(share) == 0:
         return None
-    live = live & ~_conflicting(chosen, index.to(bank.device), keys)
-    return Background(u=u, v=v, share=share, largest_weight=len(bank) / len(u), live=live)
+    live = (recorded_at >= 0) & ~_conflicting(chosen, index, keys)
+    return Background(u=u, v=v, share=share, largest_weight=len(bank) / len(chosen), live=live)
 
 
 def _conflicting(chosen: Tensor, batch: Tensor, keys: Tensor | None) -> Tensor:

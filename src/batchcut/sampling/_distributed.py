@@ -113,7 +113,7 @@ def check_same(argument: str, numbers: tuple[int, ...], like: Tensor, group: dis
         raise invalid(argument, "be the same in all processes", f"{numbers} here, and up to {tuple(high.tolist())}")
 
 
-def newest_of_all(recorded_at: Tensor, group: dist.ProcessGroup | None) -> tuple[Tensor, Tensor]:
+def newest_of_all(recorded_at: Tensor, group: dist.ProcessGroup | None = None) -> tuple[Tensor, Tensor]:
     """The newest record of each sample in any process, (n,), and which of them are those of this process, (n,).
 
     Each sample has one owner: of records equally new, that of the lowest rank.
@@ -126,7 +126,7 @@ def newest_of_all(recorded_at: Tensor, group: dist.ProcessGroup | None) -> tuple
     return newest.div(world_size, rounding_mode="floor"), newest == mine
 
 
-def take_from_owners(rows: Tensor, mine: Tensor, group: dist.ProcessGroup | None) -> None:
+def take_from_owners(rows: Tensor, mine: Tensor, group: dist.ProcessGroup | None = None) -> None:
     """Writes to rows: (n, d), on all processes, what the owner of each row holds there."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         block = slice(start, start + _ROWS_AT_ONCE)
@@ -143,7 +143,7 @@ def largest_of_all(number: int, like: Tensor, group: dist.ProcessGroup | None) -
     return int(largest)
 
 
-def mean_of_all(number: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+def mean_of_all(number: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     """The mean of number: () over the processes where it is not NaN; NaN if it is on all."""
     known = ~number.isnan()
     total = torch.stack([number.where(known, 0.0), known.to(number)]).to(_device(group, number))
@@ -151,14 +151,14 @@ def mean_of_all(number: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     return (total[0] / total[1]).to(number)
 
 
-def rows_of_all(rows: Tensor, *, padding: float, group: dist.ProcessGroup | None = None) -> Tensor:
-    """(world_size * most, ...) rows of all processes; those that bring fewer than the most are padded."""
-    most = largest_of_all(len(rows), rows, group)
-    here = rows.new_full((most, *rows.shape[1:]), padding, device=_device(group, rows))
-    here[: len(rows)] = rows
+def numbers_of_all(numbers: Tensor, *, padding: int, group: dist.ProcessGroup | None = None) -> Tensor:
+    """(world_size * most,) the numbers: (n,) of all processes; those that bring fewer than the most are padded."""
+    most = largest_of_all(len(numbers), numbers, group)
+    here = numbers.new_full((most,), padding, device=_device(group, numbers))
+    here[: len(numbers)] = numbers
     parts = [torch.empty_like(here) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, here, group=group)
-    return torch.cat(parts).to(rows.device)
+    return torch.cat(parts).to(numbers.device)
 
 
 def _device(group: dist.ProcessGroup | None, like: Tensor) -> torch.device:
