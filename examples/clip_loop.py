@@ -62,7 +62,7 @@ def main() -> None:
             last = step % ACCUMULATE == 0
             with nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync():
                 u, v, scale = model(images, texts)
-                loss = bc.losses.gathered_contrastive_loss(u, v, temperature=1 / scale)
+                loss = bc.losses.gathered_contrastive_loss(u, v, temperature=1 / scale, background=loader.background)
                 (loss / ACCUMULATE).backward()
             loader.record(u, v)
             losses.append(loss.detach())

@@ -28,7 +28,7 @@ def train(rank: int, world_size: int) -> None:
         seen = torch.zeros(len(dataset))
         for a, b in loader:  # before a plan the banks are joined, and the first process plans for all
             u, v = model(torch.cat([a, b])).chunk(2)
-            loss = bc.losses.gathered_contrastive_loss(u, v)
+            loss = bc.losses.gathered_contrastive_loss(u, v, background=loader.background)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -50,7 +50,7 @@ def train(images: Tensor, selector: bc.selection.Selector, *, epochs: int, seed:
     for _ in range(epochs):
         for (batch,) in loader:
             u, v = embed(model, batch)
-            loss = bc.nt_xent(u, v)
+            loss = bc.nt_xent(u, v, background=loader.background)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

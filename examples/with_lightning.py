@@ -12,14 +12,16 @@ from batchcut.integrations import PlanningCallback
 class Model(pl.LightningModule):
     """Two views of a sample through one encoder."""
 
-    def __init__(self) -> None:
+    def __init__(self, loader: bc.PlannedLoader) -> None:
         super().__init__()
+        self.loader = loader
         self.encoder = nn.Linear(32, 16)
 
     def training_step(self, batch: list[Tensor]) -> dict[str, Tensor]:
         """The loss, and the embeddings that it was computed from."""
         u, v = (self.encoder(view) for view in batch)
-        loss = bc.contrastive_loss(u, v, temperature=0.1)
+        temperature, background = self.loader.temperature, self.loader.background
+        loss = bc.contrastive_loss(u, v, temperature=temperature, background=background)
         self.log("loss", loss, on_step=False, on_epoch=True, prog_bar=True, sync_dist=True)
         return {"loss": loss, "u": u, "v": v}
 
@@ -41,7 +43,7 @@ if __name__ == "__main__":
         logger=False,
         enable_checkpointing=False,
     )
-    trainer.fit(Model(), loader)
+    trainer.fit(Model(loader), loader)
 
     if loader.plan is not None:
         print("mean loss of the batches as planned:", round(loader.plan.mean_loss, 3))

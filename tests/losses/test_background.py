@@ -82,6 +82,18 @@ def test_a_background_of_nothing_changes_nothing(loss: Any, nothing: dict[str, A
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("value", [0.0, math.nan])
+def test_rows_that_do_not_count_may_hold_anything(loss: Any, value: float) -> None:
+    gradients = []
+    for other in (1.0, value):
+        u, v = pairs(4, 3)
+        background = drawn(5, 3, live=torch.arange(5) != 2)
+        background.u[2] = background.v[2] = other
+        gradients.append(torch.autograd.grad(loss(u, v, temperature=TAU, background=background), (u, v)))
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)
+
+
 def test_none_live_and_no_share_at_once() -> None:
     u, v = pairs(4, 3)
     nothing = drawn(5, 3, share=0.0, live=torch.zeros(5, dtype=torch.bool))

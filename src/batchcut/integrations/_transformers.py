@@ -13,6 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
 from batchcut._errors import invalid, wrong_type
+from batchcut.losses import Background
 from batchcut.sampling import EmbeddingBank, Indexed, IndexedCollate, PlannedBatchSampler, PlanSettings
 
 from ._accelerate import prepare_data_loader_as_it_is, sharding_of
@@ -48,8 +49,8 @@ class PlanningMixin(_Base):
             `per_device_train_batch_size` times the number of processes, for losses that gather negatives. If left out,
             what `split_batches` in the arguments' `accelerator_config` says.
         arguments: those of `PlannedBatchSampler` that say how to plan: selector, temperature, seed, groups, drop_last,
-            average_views, replan_every, shuffled_epochs and progress; all others are the trainer's. The seed is that of
-            the training arguments if left out.
+            average_views, replan_every, shuffled_epochs, background and progress; all others are the trainer's. The
+            seed is that of the training arguments if left out.
 
     Attributes:
         bank: the embeddings recorded so far; None before the training begins.
@@ -71,6 +72,8 @@ class PlanningMixin(_Base):
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         self._settings = {"seed": seed} | {name: value for name, value in arguments.items() if name in names}
         self._resume_from: str | None = None
+        self._index: Tensor | None = None  # of the training batch whose loss is computed
+        self._place = (-1, 0)  # the step that it belongs to, and its number within that step
         self.add_callback(_SaveState(self))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -115,9 +118,24 @@ class PlanningMixin(_Base):
         index = inputs.pop(INDEX, None)
         if index is None or self.bank is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        step, number = self._place
+        self._place = (self.state.global_step, number + 1 if step == self.state.global_step else 0)
+        self._index = index
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        self._index = None
         self.bank.record(index, *self.embeddings_of(outputs))
         return (loss, outputs) if return_outputs else loss
+
+    @property
+    def background(self) -> Background | None:
+        """Old embeddings for a loss of your own, in the `compute_loss` of a trainer behind the mixin; see the loader's.
+
+        None where they would not help, and outside of a training step.
+        """
+        if self.sampler is None or self._index is None:
+            return None
+        step, number = self._place
+        return self.sampler.background_of(self._index, step=step * self.args.gradient_accumulation_steps + number)
 
     def embeddings_of(self, outputs: Any) -> tuple[Tensor, Tensor]:
         """The embeddings u: (B, d) and v: (B, d) in what the model returned."""

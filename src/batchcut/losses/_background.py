@@ -106,9 +106,12 @@ def log_denominators(
         candidates: of the background.
         temperature: τ.
     """
-    beside = similarities(anchors, unit_rows(candidates.rows), temperature)
-    if candidates.live is not None:
-        beside = beside.masked_fill(~candidates.live, -torch.inf)
+    rows, live = candidates.rows, candidates.live
+    if live is not None:
+        rows = rows.masked_fill(~live[:, None], 1.0)  # of which none may be NaN: zero times NaN is a gradient, too
+    beside = similarities(anchors, unit_rows(rows), temperature)
+    if live is not None:
+        beside = beside.masked_fill(~live, -torch.inf)
     outside = torch.logsumexp(beside, dim=1)
     with torch.no_grad():
         inside = torch.logsumexp(logits.masked_fill(no_negatives, -torch.inf), dim=1)
