@@ -49,10 +49,34 @@ def equal(a: Background | None, b: Background | None) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("agreement", "share"), [(1.0, LARGEST_SHARE), (0.75, LARGEST_SHARE / 2), (0.5, 0.0), (-1.0, 0.0), (torch.nan, 0.0)]
+    ("agreement", "alignment", "share"),
+    [
+        (0.9, 0.6, LARGEST_SHARE),
+        (0.6, 0.6, LARGEST_SHARE),
+        (0.45, 0.6, LARGEST_SHARE / 2),
+        (0.3, 0.6, 0.0),
+        (-0.5, 0.6, 0.0),
+        (0.5, 0.0, 0.0),
+        (0.5, -0.1, 0.0),
+        (torch.nan, 0.6, 0.0),
+        (0.5, torch.nan, 0.0),
+    ],
 )
-def test_the_share_is_what_old_rows_explain(agreement: float, share: float) -> None:
-    assert float(share_of(torch.tensor(agreement))) == pytest.approx(share)
+def test_the_share_is_by_the_cosine_of_positives(agreement: float, alignment: float, share: float) -> None:
+    assert float(share_of(torch.tensor(agreement), torch.tensor(alignment))) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_alignment_is_the_mean_cosine_of_the_two_sides(dtype: torch.dtype) -> None:
+    bank = EmbeddingBank(N, DIM, dtype=dtype)
+    (u, v), (x, y) = rows(0), rows(1)
+    assert torch.isnan(bank.alignment)
+    bank.record(torch.arange(50), u[:50], v[:50])
+    before = float(bank.alignment)
+    assert before == pytest.approx(float(F.cosine_similarity(u[:50], v[:50]).mean()), abs=2e-3)
+    bank.record(torch.arange(20), x[:20], -y[:20])
+    new, keep = float(F.cosine_similarity(x[:20], -y[:20]).mean()), float(np.exp(-20 / 1024))
+    assert float(bank.alignment) == pytest.approx(new + keep * (before - new), abs=2e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -80,6 +104,7 @@ def test_both_ways_of_recording_agree() -> None:
     fast.record(torch.arange(N), x, y)
     slow._record_good(torch.arange(N), x, y)
     torch.testing.assert_close(slow.agreement, fast.agreement, rtol=1e-5, atol=0)
+    torch.testing.assert_close(slow.alignment, fast.alignment, rtol=1e-5, atol=0)
     torch.testing.assert_close(slow.u, fast.u, rtol=0, atol=0)
 
 

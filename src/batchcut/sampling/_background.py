@@ -12,18 +12,20 @@ from ._distributed import Sharding, many_processes, mean_of_all, newest_of_all, 
 SAMPLES = 512
 """How many are drawn for a step: more train no better, fewer are noisier."""
 
-LARGEST_SHARE = 0.25
-"""Of the negatives' mass, where old embeddings are as good as new ones."""
+LARGEST_SHARE = 0.15
+"""Of the negatives' mass, where old embeddings stand for their samples."""
 
 
-def share_of(agreement: Tensor) -> Tensor:
-    r"""ρ, the share of the negatives' mass that old embeddings deserve, by their agreement: (1,) with the new ones.
+def share_of(agreement: Tensor, alignment: Tensor) -> Tensor:
+    r"""ρ: (), the share of the negatives' mass that old embeddings deserve.
 
-    For unit rows with the mean cosine a of new and old, :math:`|x_{new} - x_{old}|^2 = 2 - 2a`, of which 1 would be the
-    error of knowing nothing: so old rows explain the part 2a - 1 of the new ones (their R²), and the share is in
-    proportion to it. It is 0 up to a = 1/2, where an old row is no better than none, and where nothing is known.
+    An old embedding stands for its sample as far as it points where the sample's embedding points now: by a cosine a
+    (the agreement), on average. The yardstick is the cosine p of the two sides of a sample (the alignment), which is
+    what the model itself calls the same. So :math:`\rho = 0.15 \, (2 a / p - 1)`, from 0 where a ≤ p / 2, and where
+    nothing is known, to 0.15 where a ≥ p. Images whose views are drawn anew each time stay near 0 while a model learns.
     """
-    return LARGEST_SHARE * (2 * agreement - 1).nan_to_num(nan=0.0).clamp(min=0.0)
+    worth = torch.where(alignment > 0, 2 * agreement / alignment - 1, 0.0)
+    return LARGEST_SHARE * worth.nan_to_num(nan=0.0).clamp(min=0.0, max=1.0)
 
 
 def draw_background(
@@ -44,14 +46,14 @@ def draw_background(
     split = sharding.mode == "split" and sharding.together and many_processes()
     random = generator(Stream.BACKGROUND, *numbers, 0 if split else sharding.rank)
     chosen = torch.from_numpy(random.integers(len(bank), size=min(SAMPLES, len(bank)))).to(bank.device)
-    index, agreement = index.to(bank.device), bank.agreement
+    index, cosines = index.to(bank.device), torch.stack([bank.agreement, bank.alignment])
     u, v, recorded_at = bank.u[chosen], bank.v[chosen], bank.recorded_at[chosen]
     if split:
-        index, agreement = numbers_of_all(index, padding=-1), mean_of_all(agreement)
+        index, cosines = numbers_of_all(index, padding=-1), mean_of_all(cosines)
         recorded_at, mine = newest_of_all(recorded_at)
         for side in (u, v):
             take_from_owners(side, mine)
-    share = share_of(agreement)
+    share = share_of(*cosines)
     if share.device.type == "cpu" and float(share) == 0:
         return None
     live = (recorded_at >= 0) & ~_conflicting(chosen, index, keys)

@@ -110,7 +110,12 @@ class EmbeddingBank:
         1 where embeddings stand still, near 0 where the old ones say nothing of the new; NaN before a sample was
         recorded twice.
         """
-        return self._agreement[0]
+        return self._cosines[0]
+
+    @property
+    def alignment(self) -> Tensor:
+        """() the cosine of the two sides of a sample, the mean over as many; NaN before the first record."""
+        return self._cosines[1]
 
     @property
     def nbytes(self) -> int:
@@ -147,7 +152,7 @@ class EmbeddingBank:
         """Writes the rows, if all are usable and none is of the same sample as another."""
         bank = (self.u.numpy(), self.v.numpy(), self.recorded_at.numpy())
         rows = (index.contiguous().numpy(), u.contiguous().numpy(), v.contiguous().numpy())
-        return bool(_write_rows(*rows, *bank, self.clock, self._agreement.numpy()))
+        return bool(_write_rows(*rows, *bank, self.clock, self._cosines.numpy()))
 
     def _record_good(self, index: Tensor, u: Tensor, v: Tensor) -> None:
         """Keeps of each sample the last good row, without a value that the host would have to wait for."""
@@ -155,9 +160,12 @@ class EmbeddingBank:
         self._refused += (~good).sum()
         last = _last_good(index, good)  # written in parallel, u and v could otherwise be of different rows
         u, v, good = u[last], v[last], good[last]
-        pairs = (cosine_similarity(new.float(), old[index].float()) for new, old in ((u, self.u), (v, self.v)))
-        known = good & (self.recorded_at[index] >= 0)
-        self._agreement.copy_(_moved(self._agreement, torch.stack([*pairs]).mean(dim=0), known))
+        seen = self.recorded_at[index] >= 0
+        olds, news = torch.cat([self.u[index], self.v[index]]).float(), torch.cat([u, v]).float()
+        agreement = cosine_similarity(olds, news).unflatten(0, (2, -1)).mean(dim=0)
+        alignment = cosine_similarity(u.float(), v.float())
+        self._cosines[0] = _moved(self.agreement, agreement, good & seen)
+        self._cosines[1] = _moved(self.alignment, alignment, good)
         self.u[index] = torch.where(good[:, None], u, self.u[index])
         self.v[index] = torch.where(good[:, None], v, self.v[index])
         self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
@@ -197,14 +205,13 @@ class EmbeddingBank:
         for side in (self.u, self.v):
             take_from_owners(side, mine, group)
         self.recorded_at.copy_(newest)
-        self._agreement.copy_(mean_of_all(self._agreement, group))
+        self._cosines.copy_(mean_of_all(self._cosines, group))
         self._clock[0] = largest_of_all(self.clock, self.recorded_at, group)
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on; tensors of the bank itself and no copies, as in the state of a module."""
         rows = {"u": self.u, "v": self.v, "recorded_at": self.recorded_at}
-        known = not bool(self.agreement.isnan())
-        return rows | {"clock": self.clock, "agreement": float(self.agreement) if known else None}
+        return rows | {"clock": self.clock, "cosines": [None if math.isnan(x) else x for x in self._cosines.tolist()]}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -213,7 +220,7 @@ class EmbeddingBank:
         if state["u"].shape[1] == 0:  # of before the first record
             self.recorded_at.fill_(NEVER)
             self._clock[0] = state["clock"]
-            self._agreement.fill_(math.nan)
+            self._cosines.fill_(math.nan)
             return
         if self.dim == 0:
             self._open(int(state["u"].shape[1]), self.device)
@@ -224,14 +231,14 @@ class EmbeddingBank:
             good = usable(u) & usable(v)
             self.recorded_at[rows] = torch.where(good, state["recorded_at"][rows].to(self.device), NEVER)
         self._clock[0] = int(state["clock"])
-        self._agreement.fill_(math.nan if state["agreement"] is None else state["agreement"])
+        self._cosines.copy_(torch.tensor([math.nan if x is None else x for x in state["cosines"]]))
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Refuses what is not the state of a bank of the same size."""
-        rule = "be of an EmbeddingBank, with u, v, recorded_at, clock and agreement"
+        rule = "be of an EmbeddingBank, with u, v, recorded_at, clock and cosines"
         if not isinstance(state, Mapping):
             raise wrong_type("state", rule, state)
-        if not set(state) >= {"u", "v", "recorded_at", "clock", "agreement"}:
+        if not set(state) >= {"u", "v", "recorded_at", "clock", "cosines"}:
             raise invalid("state", rule, sorted(state))
         width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
         for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
@@ -259,7 +266,7 @@ class EmbeddingBank:
         self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
-        self.u, self.v, self.recorded_at, self._clock, self._agreement = storage
+        self.u, self.v, self.recorded_at, self._clock, self._cosines = storage
 
     def _settle(self, width: int, device: torch.device) -> None:
         """Takes the width and, where nobody said one, the device from the first embeddings recorded here."""
@@ -270,7 +277,7 @@ class EmbeddingBank:
             self._clock[0] = clock
         else:
             self.u, self.v, self.recorded_at = (kept.to(device) for kept in (self.u, self.v, self.recorded_at))
-            self._agreement = self._agreement.to(device)
+            self._cosines = self._cosines.to(device)
             self._refused = self._refused.to(device)
         self._follows = False
 
@@ -300,7 +307,7 @@ class EmbeddingBank:
 
     def __getstate__(self) -> dict[str, Any]:
         """A bank in a file is found there again; one in memory is copied."""
-        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock", "_agreement")
+        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock", "_cosines")
         return {name: value for name, value in vars(self).items() if name not in stored}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -317,13 +324,12 @@ def _width_of(u: object) -> int:
     return int(u.shape[1]) if isinstance(u, Tensor) and u.ndim == 2 and u.shape[1] else 1
 
 
-def _moved(agreement: Tensor, cosines: Tensor, known: Tensor) -> Tensor:
-    """The agreement: (1,) moved towards the mean of those cosines: (b,) that are known: (b,)."""
+def _moved(mean: Tensor, cosines: Tensor, known: Tensor) -> Tensor:
+    """A mean: () moved towards that of those cosines: (b,) that are known: (b,)."""
     count = known.sum()
-    mean = cosines.where(known, 0.0).sum() / count
-    keep = torch.exp(-count / _SAMPLES_REMEMBERED)
-    moved = torch.where(agreement.isnan(), mean, mean + keep * (agreement - mean))
-    return torch.where(count > 0, moved, agreement)
+    new = cosines.where(known, 0.0).sum() / count
+    moved = torch.where(mean.isnan(), new, new + torch.exp(-count / _SAMPLES_REMEMBERED) * (mean - new))
+    return torch.where(count > 0, moved, mean)
 
 
 def _last_good(index: Tensor, good: Tensor) -> Tensor:
@@ -349,12 +355,13 @@ def _cosine(x: Rows, y: Rows) -> float:
 
 @kernel(fastmath={"contract", "nsz", "reassoc"})
 def _write_rows(
-    index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, recorded_at: Numbers, clock: int, agreement: Rows
+    index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, recorded_at: Numbers, clock: int, means: Rows
 ) -> bool:
     """Writes the rows u, v: (b, d) to places index: (b,), and the clock; or nothing, and returns False.
 
     Compiled, since a step of training may take only a few milliseconds. Nothing is written if a row is not finite or is
-    zero, if its square is beyond float32, or if two have one place. The agreement: (1,) moves as in `_moved`.
+    zero, if its square is beyond float32, or if two have one place. Means: (2,) of cosines, agreement
+    and alignment, move as in `_moved`.
     """
     places = np.sort(index)
     for i in range(1, len(places)):
@@ -367,15 +374,18 @@ def _write_rows(
                 total += side[i, k] * side[i, k]
             if not 0 < total < math.inf:  # which NaN is not either
                 return False
-    count, cosines = 0, 0.0
+    counts, sums = np.zeros(2), np.zeros(2)
     for i in range(len(index)):
         place = index[i]
         if recorded_at[place] >= 0:
-            count += 1
-            cosines += (_cosine(u[i], to_u[place]) + _cosine(v[i], to_v[place])) / 2
+            counts[0] += 1
+            sums[0] += (_cosine(u[i], to_u[place]) + _cosine(v[i], to_v[place])) / 2
+        counts[1] += 1
+        sums[1] += _cosine(u[i], v[i])
         to_u[place], to_v[place], recorded_at[place] = u[i], v[i], clock
-    if count:
-        mean = cosines / count
-        before = mean if math.isnan(agreement[0]) else float(agreement[0])
-        agreement[0] = np.float32(mean + math.exp(-count / _SAMPLES_REMEMBERED) * (before - mean))
+    for k in range(2):
+        if counts[k]:
+            new = sums[k] / counts[k]
+            before = new if math.isnan(means[k]) else means[k]
+            means[k] = new + math.exp(-counts[k] / _SAMPLES_REMEMBERED) * (before - new)
     return True

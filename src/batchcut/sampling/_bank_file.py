@@ -14,28 +14,28 @@ from batchcut._files import write_whole
 
 _MAGIC = b"batchcut bank 2\n"
 _NUMBERS = [(name, "<i8") for name in ("n", "dim", "itemsize", "clock")]
-_HEADER = np.dtype([("magic", "S16"), *_NUMBERS, ("agreement", "<f4"), ("unused", "<f4")])
+_HEADER = np.dtype([("magic", "S16"), *_NUMBERS, ("cosines", "<f4", 2)])
 _KINDS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
 
 
 class Storage(NamedTuple):
     """What a bank keeps.
 
-    Embeddings u, v: (n, dim), the clock at each sample's record: (n,), the clock: (1,), and the agreement: (1,).
+    Embeddings u, v: (n, dim), the clock at each sample's record: (n,), the clock: (1,), and mean cosines: (2,).
     """
 
     u: Tensor
     v: Tensor
     recorded_at: Tensor
     clock: NDArray[np.int64]
-    agreement: Tensor
+    cosines: Tensor
 
 
 def in_memory(n: int, dim: int, dtype: torch.dtype, device: torch.device) -> Storage:
     """An empty bank in memory."""
     u, v = torch.zeros(2, n, dim, dtype=dtype, device=device)
-    agreement = torch.full((1,), torch.nan, device=device)
-    return Storage(u, v, torch.full((n,), -1, device=device), np.zeros(1, np.int64), agreement)
+    cosines = torch.full((2,), torch.nan, device=device)
+    return Storage(u, v, torch.full((n,), -1, device=device), np.zeros(1, np.int64), cosines)
 
 
 def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
@@ -50,7 +50,7 @@ def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
     header = np.memmap(path, _HEADER, "r+", shape=(1,))
     recorded_at = np.memmap(path, np.int64, "r+", offset=_HEADER.itemsize, shape=(n,))
     u, v = torch.from_numpy(np.memmap(path, kind, "r+", offset=rows_at, shape=(2, n, dim)))
-    return Storage(u, v, torch.from_numpy(recorded_at), header["clock"], torch.from_numpy(header["agreement"]))
+    return Storage(u, v, torch.from_numpy(recorded_at), header["clock"], torch.from_numpy(header["cosines"][0]))
 
 
 def width_in_file(path: Path) -> int:
@@ -67,7 +67,7 @@ def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
 
 def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
     def write(file: BinaryIO) -> None:
-        file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0, np.nan, 0)], _HEADER).tobytes())
+        file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0, np.nan)], _HEADER).tobytes())
         file.write(np.full(n, -1, np.int64).tobytes())
         file.truncate(size)
 

@@ -143,12 +143,12 @@ def largest_of_all(number: int, like: Tensor, group: dist.ProcessGroup | None) -
     return int(largest)
 
 
-def mean_of_all(number: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
-    """The mean of number: () over the processes where it is not NaN; NaN if it is on all."""
-    known = ~number.isnan()
-    total = torch.stack([number.where(known, 0.0), known.to(number)]).to(_device(group, number))
+def mean_of_all(numbers: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+    """The mean of each of numbers: (n,) over the processes where it is not NaN; NaN if it is on all."""
+    known = ~numbers.isnan()
+    total = torch.stack([numbers.where(known, 0.0), known.to(numbers)]).to(_device(group, numbers))
     dist.all_reduce(total, group=group)
-    return (total[0] / total[1]).to(number)
+    return (total[0] / total[1]).to(numbers)
 
 
 def numbers_of_all(numbers: Tensor, *, padding: int, group: dist.ProcessGroup | None = None) -> Tensor:

@@ -97,7 +97,7 @@ class Batches:
         packed = facts.pop("batches")
         facts["planned"] = packed is not None
         facts["clock"] = self.bank.clock
-        facts["agreement"] = self.bank.state_dict()["agreement"]
+        facts["cosines"] = self.bank.state_dict()["cosines"]
         tensors = {} if packed is None else {"batches": torch.frombuffer(bytearray(packed), dtype=torch.uint8)}
         if self.settings.plans:
             tensors |= {name: getattr(self.bank, name) for name in ("u", "v", "recorded_at")}
@@ -106,7 +106,7 @@ class Batches:
     def load_state(self, facts: dict[str, object], tensors: dict[str, Tensor]) -> None:
         """Goes on from a state."""
         if self.settings.plans:
-            numbers = {name: facts[name] for name in ("clock", "agreement")}
+            numbers = {name: facts[name] for name in ("clock", "cosines")}
             self.bank.load_state_dict({name: tensors[name] for name in ("u", "v", "recorded_at")} | numbers)
         batches = tensors["batches"].numpy().tobytes() if facts["planned"] else None
         self.sampler.load_state_dict(facts | {"batches": batches})
