@@ -1,8 +1,9 @@
 """Ways to choose batches, at equal steps: retrieval, steps until Shuffle's final accuracy, and the time they add.
 
-`training.py --cifar ROOT` trains on images (ROOT holds `cifar-100-python`), `--pairs FILE` on pairs of features. Prints
-a table with the mean and the spread over seeds. "time" is what recording, planning and sampling took within a run,
-beside the rest of its loop; "slower" is how much longer the loop took than the shuffled one of the same seed.
+`training.py --cifar ROOT` trains on images (ROOT holds `cifar-100-python`), `--pairs FILE` on pairs of features,
+`--functions` on the functions of the installed libraries and what their documentation says of them. Prints a
+table with the mean and the spread over seeds. "time" is what recording, planning and sampling took within a run, beside
+the rest of its loop; "slower" is how much longer the loop took than the shuffled one of the same seed.
 `--methods all` is the sweep over hardness and margin. With `--output`, all figures are stored as JSON after each run,
 and runs that are there already are not made again.
 """
@@ -31,6 +32,7 @@ METHODS: dict[str, dict[str, str]] = {
     "Shuffle": {"method": "shuffle"},
     "Spectral": {"method": "spectral", "pool": "40"},
     "Cut": {"method": "cut"},
+    "Cut, no background": {"method": "cut", "selection.background": "false"},
     "Cut, 1 round": {"method": "cut", "rounds": "1"},
     "Cut, 4 rounds": {"method": "cut", "rounds": "4"},
     "Cut, single views": {"method": "cut", "selection.average_views": "false"},
@@ -42,7 +44,7 @@ METHODS: dict[str, dict[str, str]] = {
     "Cut, pool of 10": POOLED | {"pool": "10"},
     "Cut, pool of 10, no margin": POOLED | {"pool": "10", "margin": "none"},
 }
-USUAL = ["Shuffle", "Spectral", "Cut"]
+USUAL = ["Shuffle", "Spectral", "Cut, no background", "Cut"]
 
 Row = dict[str, Any]
 
@@ -92,6 +94,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cifar", type=Path, help="folder that holds cifar-100-python")
     parser.add_argument("--pairs", type=Path, help="file of pairs of features")
+    parser.add_argument("--functions", action="store_true", help="the Python functions on this machine")
     parser.add_argument("--objectives", nargs="+", default=["simclr", "sogclr"], help="for images")
     parser.add_argument("--methods", nargs="+", default=USUAL, choices=[*METHODS, "all"])
     parser.add_argument("--seeds", type=int, default=3, help="how many")
@@ -104,8 +107,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--evaluate-every", type=int, default=160, help="steps between two evaluations")
     parser.add_argument("--output", type=Path, help="JSON file for all figures")
     options = parser.parse_args()
-    if options.cifar is None and options.pairs is None:
-        parser.error("give --cifar ROOT, --pairs FILE or both")
+    if not (options.cifar or options.pairs or options.functions):
+        parser.error("give --cifar ROOT, --pairs FILE, --functions or several")
     if "all" in options.methods:
         options.methods = list(METHODS)
     return options
@@ -113,12 +116,13 @@ def _options() -> argparse.Namespace:
 
 def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
     images = [("images", objective) for objective in options.objectives] if options.cifar else []
-    return images + ([("pairs", "infonce")] if options.pairs else [])
+    pairs = [("pairs", "infonce")] if options.pairs else []
+    return images + pairs + ([("functions", "infonce")] if options.functions else [])
 
 
 def _label(options: argparse.Namespace, data: str) -> str:
     seeds = f", seeds from {options.first_seed}" if options.first_seed else ""
-    if data == "pairs":
+    if data != "images":
         return data + seeds
     width = "" if options.width is None else f", width {options.width}"
     return data + width + (", as trained" if options.as_trained else "") + seeds
@@ -136,7 +140,7 @@ def _config(options: argparse.Namespace, data: str, objective: str, method: str,
         if options.as_trained:
             settings["evaluation.statistics"] = "0"
     else:
-        settings["data.name"] = json.dumps(f"pairs:{options.pairs}")
+        settings["data.name"] = json.dumps(data if data == "functions" else f"pairs:{options.pairs}")
     if options.epochs is not None:
         settings["epochs"] = str(options.epochs)
     if options.train is not None:
