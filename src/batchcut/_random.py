@@ -23,6 +23,9 @@ class Stream(IntEnum):
     STAND_INS = 4
     """Embeddings of samples of which none is known."""
 
+    EFFECTIVE_SIZE = 6
+    """Anchors and random batches that the effective size of a plan is estimated from."""
+
     VIEWS = 10
     """Views of images, for training."""
 
