@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 import batchcut as bc
-from batchcut.selection import effective_batch_size, gradient_table
+from batchcut.selection import EffectiveSize, effective_batch_size, gradient_table
 from batchcut.selection._effective import batch_sizes, rising, size_at
 
 MakePairs = Callable[..., tuple[Any, Any]]
@@ -31,7 +31,8 @@ def layer_gradient(u: Any, v: Any, batches: list[Any]) -> torch.Tensor:
             losses = -(anchors @ others[batch].T / TAU).log_softmax(dim=1).diagonal()
             total = total + (losses / torch.tensor(times[batch])).sum()
         total.backward()
-        assert weight.grad is not None and bias.grad is not None
+        assert weight.grad is not None
+        assert bias.grad is not None
         parts += [weight.grad.flatten(), bias.grad]
     return torch.cat(parts)
 
@@ -218,8 +219,18 @@ def test_blocks_and_scores_computed_twice_change_nothing(
 def test_where_there_is_no_gradient_there_is_no_size() -> None:
     same = np.ones((10, 3))
     found = effective_batch_size(same, same, np.arange(10).reshape(2, 5))
-    assert np.isnan(found.size) and np.isnan(found.kept)
-    assert (found.low, found.high) == (1, 10)
+    assert np.isnan(found.size)
+    assert np.isnan(found.kept)
+    assert found.facts == {"size": None, "low": 1, "high": 10, "kept": None, "anchors": 10}
+    assert str(found) == "unknown: no full-batch gradient can be told from zero"
+
+
+def test_a_size_is_shown_with_its_interval() -> None:
+    assert str(EffectiveSize(size=1234.4, low=999.6, high=1600, kept=0.4, anchors=8)) == "1,234 (1,000 to 1,600)"
+    with pytest.raises(ValueError, match=r"low and high must be an interval above 1; got 0\.5 to 3\.0"):
+        EffectiveSize(size=2, low=0.5, high=3, kept=0.4, anchors=8)
+    with pytest.raises(ValueError, match=r"size must lie in the interval from low to high, 1\.0 to 3\.0; got 4\.0"):
+        EffectiveSize(size=4, low=1, high=3, kept=0.4, anchors=8)
 
 
 def test_anchors_are_fewer_for_large_sets(make_pairs: MakePairs) -> None:

@@ -3,7 +3,7 @@
 Each of the 2N anchors a, u_i among the candidates V and v_i among U, has in a batch S ∋ i the loss −log softmax and,
 with respect to its own embedding, the gradient
 
-    g_a(S) = (1/τ) P_a (Σ_{j∈S} p_j c_j − c_i),   p the softmax over S,   P_a the projection on the sphere's tangent at a.
+    g_a(S) = (1/τ) P_a (Σ_{j∈S} p_j c_j − c_i),   p the softmax over S,   P_a the projection on the tangent at a.
 
 Encoders share their weights among samples: what one learns from a step is not each g_a by itself but what the g_a have
 in common. The least of them is an affine layer on the embeddings of a side, a ← Wa + b at W = 1, b = 0, whose gradient
@@ -18,7 +18,7 @@ is the b at which f(b), what random batches of size b keep on average, is as muc
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +61,26 @@ class EffectiveSize:
     high: float
     kept: float
     anchors: int
+
+    def __post_init__(self) -> None:
+        for name in ("size", "low", "high", "kept"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "anchors", check_integer("anchors", self.anchors, at_least=1))
+        ends = f"{self.low} to {self.high}"
+        if not 1 <= self.low <= self.high:
+            raise invalid("low and high", "be an interval above 1", ends)
+        if not (math.isnan(self.size) or self.low <= self.size <= self.high):
+            raise invalid("size", f"lie in the interval from low to high, {ends}", self.size)
+
+    @property
+    def facts(self) -> dict[str, float | None]:
+        """The attributes by name, for JSON: None for what is not a number."""
+        return {name: None if math.isnan(value) else value for name, value in asdict(self).items()}
+
+    def __str__(self) -> str:
+        if math.isnan(self.size):
+            return "unknown: no full-batch gradient can be told from zero"
+        return f"{self.size:,.0f} ({self.low:,.0f} to {self.high:,.0f})"
 
 
 class Side(NamedTuple):
@@ -125,9 +145,9 @@ def effective_batch_size(
     order, starts = rng.permutation(len(pairs)), rng.integers(0, len(pairs), (2, len(samples)))
     with crew_of(workers) as crew:
         sides = [_side(pairs, k, samples, len(used), order, starts[k], tau, crew) for k in range(2)]
-    found = _batches_of(samples, rows, len(pairs))
-    planned = [_planned(side, k, samples, found, tau, background) for k, side in enumerate(sides)]
-    return _compare(sides, planned, batch_sizes(len(pairs)), len(used))
+        found = _batches_of(samples, rows, len(pairs))
+        planned = [_planned(side, k, samples, found, tau, background) for k, side in enumerate(sides)]
+        return _compare(sides, planned, batch_sizes(len(pairs)), len(used))
 
 
 def batch_sizes(count: int) -> Ints:
