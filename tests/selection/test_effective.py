@@ -99,18 +99,6 @@ def test_a_short_batch_counts_without_its_empty_places(make_pairs: MakePairs) ->
     assert gradient_table(u, v, temperature=TAU).kept(padded) == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_background_is_further_candidates(make_pairs: MakePairs) -> None:
-    u, v = make_pairs(8, 4)
-    batches, table = np.arange(8).reshape(4, 2), gradient_table(u, v, temperature=TAU)
-    other = np.array([[2, 3], [0, 1], [6, 7], [4, 5]]).repeat(2, axis=0)
-    background = other, np.zeros((2, 8, 2))
-    joined = np.arange(8).reshape(2, 4)
-    for kept in (table.kept, lambda *a: effective_batch_size(u, v, a[0], temperature=TAU, background=a[1]).kept):
-        assert kept(batches, background) == pytest.approx(table.kept(joined), rel=1e-4)
-        without = other, np.full((2, 8, 2), -1e9)
-        assert kept(batches, without) == pytest.approx(table.kept(batches), rel=1e-4)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_all_batches_of_a_size_have_that_size(make_pairs: MakePairs, seed: int) -> None:
     u, v = make_pairs(7, 4, seed=seed)

@@ -41,8 +41,6 @@ _LEAST_EXPONENT = np.float32(-87)  # exp of less is no normal number in float32
 _ROUNDING = 1e-5  # the full batch must keep all
 _TWO_SIDED_95 = 1.96
 
-Extra = tuple[Ints, Doubles]
-
 
 @dataclass(frozen=True, kw_only=True)
 class EffectiveSize:
@@ -112,7 +110,6 @@ def effective_batch_size(
     anchors: int | None = None,
     seed: int = 0,
     epoch: int = 0,
-    background: Extra | None = None,
     threads: int | None = None,
 ) -> EffectiveSize:
     """The size of random batches whose gradient is as long along that of the full batch u: (N, d), v: (N, d).
@@ -129,8 +126,6 @@ def effective_batch_size(
             large ones, which tells sizes by about a fifth.
         seed: With `epoch`, what the anchors and the random batches are a function of.
         epoch: See `seed`.
-        background: Further candidates in the batches, without a gradient of their own: (N, M) samples that each sample
-            sees besides, and (2, N, M) what is added to the logarithms of their masses, for the anchors of u and of v.
         threads: How many threads work; None: one per processor. The result does not depend on it.
     """
     pairs, tau = unit_pairs(u, v), check_temperature(temperature)
@@ -146,7 +141,7 @@ def effective_batch_size(
     with crew_of(workers) as crew:
         sides = [_side(pairs, k, samples, len(used), order, starts[k], tau, crew) for k in range(2)]
         found = _batches_of(samples, rows, len(pairs))
-        planned = [_planned(side, k, samples, found, tau, background) for k, side in enumerate(sides)]
+        planned = [_planned(side, samples, found, tau) for side in sides]
         return _compare(sides, planned, batch_sizes(len(pairs)), len(used))
 
 
@@ -210,17 +205,14 @@ def paired(gradients: Doubles, rows: Floats, population: int) -> Doubles:
     return np.asarray(times * wide @ (wide.T @ gradients) + (1 - times) * 2 * gradients)
 
 
-def _planned(
-    side: Side, which: int, samples: Ints, found: Sequence[Sequence[Ints]], tau: float, extra: Extra | None
-) -> Doubles:
+def _planned(side: Side, samples: Ints, found: Sequence[Sequence[Ints]], tau: float) -> Doubles:
     """(R, d) the gradient g_a of each anchor in its batches, the mean where it has several."""
     gradients = np.empty(side.rows.shape)
     for a, (sample, batches) in enumerate(zip(samples, found, strict=True)):
         sums = np.zeros(side.rows.shape[1])
         for members in batches:
-            log_weights = 0.0 if extra is None else np.append(np.zeros(len(members)), extra[1][which, sample])
-            near = side.candidates.take(members if extra is None else np.append(members, extra[0][sample]), axis=0)
-            scores = (near @ side.rows[a]).astype(np.float64) / tau + log_weights
+            near = side.candidates.take(members, axis=0)
+            scores = (near @ side.rows[a]).astype(np.float64) / tau
             masses = np.exp(scores - scores.max())
             sums += masses @ near / masses.sum()
         gradients[a] = sums / len(batches) - side.candidates[sample]
