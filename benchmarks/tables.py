@@ -79,6 +79,25 @@ def batch_norm_table(facts: Facts) -> str:
     return "\n".join([*lines, "", f"{facts['epochs']} epochs, {max(seeds)} seeds: means ± standard deviation."])
 
 
+def effective_size_table(facts: Facts) -> str:
+    """Effective sizes by several gradients, from `effective_size.py --output`."""
+    epochs = sorted({row["epochs"] for row in facts["rows"]})
+    kinds = list(dict.fromkeys(row["batches"] for row in facts["rows"]))
+    heads = [f"{kind}, after {epoch}" for kind in kinds for epoch in epochs]
+    lines = [f"| gradient with respect to | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    found = {(row["by"], row["batches"], row["epochs"]): row for row in facts["rows"]}
+    for by in dict.fromkeys(row["by"] for row in facts["rows"]):
+        cells = [_size(found.get((by, kind, epoch))) for kind in kinds for epoch in epochs]
+        lines.append(f"| {'`effective_batch_size`' if by == 'effective_batch_size' else by} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _size(row: Facts | None) -> str:
+    if row is None:
+        return "–"
+    return f"{row['size']:.0f}" + (f" ({row['low']:.0f} to {row['high']:.0f})" if "low" in row else "")
+
+
 def _percent(row: Facts, name: str) -> str:
     return "–" if row[name] is None else f"{row[name]:.1%}"
 
@@ -90,6 +109,7 @@ SOURCES = {
     "hardness": Source("selection_results.json", selection_report.dial_table),
     "training": Source("training_results.json", training_table),
     "overhead": Source("overhead_results.json", overhead_table),
+    "effective-size": Source("effective_size_results.json", effective_size_table),
     "batch-norm": Source("batch_norm_results.json", batch_norm_table),
 }
 

@@ -51,6 +51,7 @@ RUNS = {
     ),
     "hardness": Run(r"Shuffle\(\) +loss at temperature 0\.1: 0\.1\d\d.*\n(.*\n)*Cut\(\) +loss .*: 1\.\d+, 100% .*"),
     "batch_sizes": Run(r"(batches of +\d+: +\d+\.\d times the shuffled loss \(.*\)\n){4}"),
+    "effective_size": Run(r"(τ = 0\.\d+: mean loss \d\.\d\d, effective batch size \d+ \(\d+ to \d+\)\n){4}"),
     "one_plan": Run(r"^\(15, 64\)\nCut\((.*\n)*read again, it is the same: True"),
     "with_sogclr": Run(r"(epoch \d: the last loss is -?\d\.\d{3}\n){3}"),
     "streams": Run(r"30 batches of a stream: mean loss 1\.\d+ as they come, 2\.\d+ planned\nafter 30 steps .*: 0\.\d+"),

@@ -26,6 +26,9 @@ class Stream(IntEnum):
     BACKGROUND = 5
     """Old embeddings that a batch sees beside its own."""
 
+    EFFECTIVE_SIZE = 6
+    """Anchors and random batches that the effective size of a plan is estimated from."""
+
     VIEWS = 10
     """Views of images, for training."""
 

@@ -69,6 +69,10 @@ def test_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> N
     assert found["mean_loss"] == plan.mean_loss
     assert found["shuffled_mean_loss"] == shuffled.mean_loss
     assert found["gain"] == plan.mean_loss / shuffled.mean_loss > 1.5
+    effective = plan.measured(*make_pairs()).effective
+    assert effective is not None
+    assert found["effective_size"] == effective.facts
+    assert found["effective_size"]["size"] > 8
     assert (found["batches"], found["coverage"], found["warnings"], found["output"]) == (12, 1.0, [], None)
     assert printed.err == ""
 
@@ -80,6 +84,7 @@ def test_the_table_and_where_it_was_written(sides: tuple[Path, Path], capsys: py
     for text in (
         "Cut: 9 batches of 10",
         "mean loss",
+        "effective batch size",
         "93.8%",
         "times that of shuffled batches",
         f"written to {target}",

@@ -76,5 +76,10 @@ def _plan(folder: Path, epoch: int, epochs: int, rng: np.random.Generator) -> di
     names = ["last-plan"] if epoch > 1 else ["first-plan", "last-plan"]
     for name in names:
         save_file(kept, folder / "embeddings" / f"{name}.safetensors")
-    losses = {"mean_loss": plan.mean_loss, "shuffled_loss": shuffle.mean_loss}
+    effective = plan.measured(u, v).effective
+    losses = {
+        "mean_loss": plan.mean_loss,
+        "shuffled_loss": shuffle.mean_loss,
+        "effective_size": None if effective is None else effective.facts,
+    }
     return {"event": "plan", "epoch": epoch, "method": "Cut"} | losses

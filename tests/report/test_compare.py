@@ -87,6 +87,30 @@ def test_hardness_is_the_ratio_on_the_same_embeddings(runs: Path) -> None:
     assert cut.hardness > 1
 
 
+def test_the_effective_size_of_shuffled_epochs_is_the_batch_size(tmp_path: Path) -> None:
+    shuffled, cut = write_run(tmp_path / "a", method="shuffle"), write_run(tmp_path / "b")
+    plans = [{"event": "plan", "epoch": epoch, "method": "Shuffle"} for epoch in range(3)]
+    write_lines(shuffled / "metrics.jsonl", plans)
+    sizes = [{"size": 40.0}, {"size": None}, {"size": 60.0}]
+    planned = [{"event": "plan", "epoch": k + 1, "method": "Cut", "effective_size": s} for k, s in enumerate(sizes)]
+    write_lines(cut / "metrics.jsonl", [*plans[:1], *planned, {"event": "plan", "epoch": 4, "method": "Cut"}])
+    of_shuffled, of_cut = compare([read_run(path) for path in (shuffled, cut)]).groups
+    size = of_shuffled.runs[0].batch_size
+    np.testing.assert_array_equal(of_shuffled.effective_sizes().steps, [1, 2, 3])
+    np.testing.assert_array_equal(of_shuffled.effective_sizes().mean, [size] * 3)
+    np.testing.assert_array_equal(of_cut.effective_sizes().steps, [1, 2, 4])
+    np.testing.assert_array_equal(of_cut.effective_sizes().mean, [size, 40, 60])
+    assert (of_shuffled.effective_size, of_cut.effective_size) == (size, 60)
+
+
+def test_runs_of_before_have_no_effective_sizes(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "cut")
+    write_lines(folder / "metrics.jsonl", [{"event": "plan", "epoch": 1, "method": "Cut"}])
+    (group,) = compare([read_run(folder)]).groups
+    assert len(group.effective_sizes().steps) == 0
+    assert math.isnan(group.effective_size)
+
+
 def test_only_finished_runs_are_compared(tmp_path: Path) -> None:
     write_run(tmp_path / "a", seed=0)
     (write_run(tmp_path / "b", seed=1, epochs=3, gain=-0.5) / "result.json").unlink()

@@ -61,3 +61,13 @@ def test_a_plan_by_the_mean_does_not_depend_on_which_view_came_first() -> None:
     first, second = (list(PlannedBatchSampler(b, average_views=True, **settings)) for b in (bank, turned))
     assert first == second
     assert first != list(PlannedBatchSampler(bank, **settings))
+
+
+def test_a_plan_by_the_mean_is_measured_by_the_views() -> None:
+    bank = filled(60)
+    sampler = PlannedBatchSampler(bank, batch_size=6, selector=Cut(), shuffled_epochs=0, average_views=True)
+    assert len(list(sampler)) == 10
+    assert sampler.plan is not None
+    assert sampler.plan.effective == sampler.plan.measured(bank.u, bank.v).effective
+    mean = mean_of_views(bank.u, bank.v)
+    assert sampler.plan.effective != sampler.plan.measured(mean, mean).effective

@@ -108,6 +108,8 @@ def test_later_epochs_are_those_that_the_selector_plans() -> None:
     assert sampler.plan == plan
     assert sampler.plan is not None
     assert sampler.plan.mean_loss > Shuffle()(bank.u, bank.v, batch_size=5).mean_loss
+    assert sampler.plan.effective == plan.measured(bank.u, bank.v).effective
+    assert sampler.plan.effective is not None
 
 
 def test_a_plan_with_samples_left_out_speaks_of_the_whole_set() -> None:

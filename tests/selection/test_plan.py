@@ -66,6 +66,40 @@ def test_summary(plan: bc.BatchPlan) -> None:
     assert f"mean {plan.mean_loss:.4f}" in text
 
 
+def test_the_effective_size_is_measured_kept_and_not_compared(make_pairs: MakePairs, tmp_path: Path) -> None:
+    u, v = make_pairs(22)
+    plan = bc.Cut()(u, v, batch_size=4, seed=3, epoch=2)
+    assert plan.effective is None
+    assert "effective not measured: plan.measured(u, v) does" in plan.summary()
+    measured = plan.measured(u, v, anchors=9)
+    how: Any = {"temperature": 0.1, "seed": 3, "epoch": 2, "anchors": 9}
+    assert measured.effective == bc.selection.effective_batch_size(u, v, plan.batches, **how)
+    assert measured.effective is not None
+    assert measured == plan
+    assert f"effective {measured.effective} of the same worth at random" in measured.summary()
+    for one in (plan, measured):
+        one.save(tmp_path / "plan")
+        assert bc.BatchPlan.load(tmp_path / "plan").effective == one.effective
+        assert pickle.loads(pickle.dumps(one)).effective == one.effective  # noqa: S301
+    assert measured.within(np.arange(22), 30, drop_last=True).effective == measured.effective
+
+
+def test_plans_saved_before_there_were_effective_sizes_load(plan: bc.BatchPlan, tmp_path: Path) -> None:
+    plan.save(tmp_path / "plan")
+    content = dict(np.load(tmp_path / "plan"))
+    facts = json.loads(str(content["facts"]))
+    del facts["effective"]
+    with (tmp_path / "plan").open("wb") as file:
+        np.savez(file, **content | {"facts": np.array(json.dumps(facts))})
+    assert bc.BatchPlan.load(tmp_path / "plan") == plan
+
+
+def test_an_effective_size_that_is_none_is_refused(plan: bc.BatchPlan) -> None:
+    changed: Any = {"effective": 32.0}
+    with pytest.raises(TypeError, match="effective must be None or an EffectiveSize; got float"):
+        dataclasses.replace(plan, **changed)
+
+
 def test_summary_names_a_short_batch(make_pairs: MakePairs) -> None:
     u, v = make_pairs(11)
     assert "3 (the last with 3)" in bc.Shuffle()(u, v, batch_size=4, drop_last=False).summary()

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from batchcut.data import load
 from batchcut.losses import contrastive_loss
-from batchcut.selection import Shuffle
+from batchcut.selection import BatchPlan, Shuffle
 from batchcut.training import MachineSettings, OptimizerSettings, train
 from batchcut.training._batches import Batches
 from batchcut.training._data import Source, sources
@@ -51,6 +51,18 @@ def test_a_clipped_gradient_has_the_norm_asked_for(tmp_path: Path) -> None:
     model, after, _, _ = one_step(tmp_path, clip=0.01)
     moved = torch.cat([(after[name] - weight.detach()).flatten() for name, weight in model.named_parameters()])
     assert float(moved.norm()) == pytest.approx(RATE * 0.01, rel=1e-3)
+
+
+def test_each_plan_is_logged_with_its_effective_size(tmp_path: Path) -> None:
+    train(pairs_config(write_pairs(tmp_path / "pairs.npz"), epochs=3), tmp_path / "run")
+    first, *planned = lines(tmp_path / "run", "plan")
+    assert first["method"] == "Shuffle"
+    assert "effective_size" not in first
+    for event in planned:
+        kept = BatchPlan.load(tmp_path / "run" / "plans" / f"epoch-{event['epoch']:04d}.npz").effective
+        assert kept is not None
+        assert event["effective_size"] == kept.facts
+    assert len(planned) == 2
 
 
 def test_mixed_precision_rounds_and_learns(tmp_path: Path) -> None:

@@ -26,8 +26,9 @@ _METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle
 class Select:
     """Choose batches of hard negatives from embeddings in files.
 
-    Shows by how much the mean loss of the batches exceeds that of shuffled ones, and warns where the embeddings look
-    collapsed, are not normalised, or hold duplicates. The plan is a file for `batchcut.BatchPlan.load`; its array
+    Shows by how much the mean loss of the batches exceeds that of shuffled ones, and how large random batches would
+    have to be to teach as much: the effective batch size. Warns where the embeddings look collapsed, are not
+    normalised, or hold duplicates. The plan is a file for `batchcut.BatchPlan.load`; its array
     `batches` (K, B) holds the numbers of the rows, and `numpy.load` reads it too.
     """
 
@@ -123,6 +124,7 @@ class Select:
         with share_progress(hidden=self.quiet or self.json) as progress:
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
+            plan = plan.measured(u, v, threads=self.threads)
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
         state = health(u, v)
         if self.out is not None:
@@ -157,6 +159,7 @@ class Select:
             table.add_column(name, justify="right" if name else "left", no_wrap=True)
         table.add_row("mean loss", f"{plan.mean_loss:.4f}", f"{shuffled.mean_loss:.4f}")
         table.add_row("largest loss", f"{plan.losses.max():.4f}", f"{shuffled.losses.max():.4f}")
+        table.add_row("effective batch size", str(plan.effective), f"{shuffled.batch_size}")
         table.add_row("samples in a batch", f"{plan.coverage:.1%}", f"{shuffled.coverage:.1%}")
         table.add_row("of one group together", f"{plan.group_pairs:,}", f"{shuffled.group_pairs:,}")
         table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")
@@ -178,6 +181,7 @@ class Select:
             "mean_loss": plan.mean_loss,
             "shuffled_mean_loss": shuffled.mean_loss,
             "gain": _gain(plan, shuffled),
+            "effective_size": None if plan.effective is None else plan.effective.facts,
             "group_pairs": plan.group_pairs,
             "margin_pairs": plan.margin_pairs,
             "seconds": plan.seconds,

@@ -1,4 +1,4 @@
-"""`batchcut theory`: the paper's claims, tried."""
+"""`batchcut theory`: the paper's claims and our own, tried."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Theory:
-    """Try every claim of the paper and print by what margin it holds.
+    """Try every claim of the paper, and ours of the effective batch size, and print by what margin it holds.
 
     A claim that is known to be wrong as printed carries the number of its erratum (docs/errata.md) and is expected to
     fail. The exit code is 1 if any claim comes out other than expected; with --strict, if any does not hold.
@@ -76,7 +76,7 @@ def _as_json(outcome: "Check") -> dict[str, object]:
 
 def _print_outcomes(outcomes: "Sequence[Check]", *, in_detail: bool) -> None:
     output = console()
-    table = Table(title="The paper's claims, tried", title_justify="left")
+    table = Table(title="The paper's claims and ours, tried", title_justify="left")
     table.add_column("claim", ratio=1)
     for name in ("measured", "claimed", "margin"):
         table.add_column(name, justify="right", no_wrap=True)

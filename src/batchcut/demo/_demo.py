@@ -157,7 +157,7 @@ def _compile(config: Config, samples: int, observe: Observer) -> None:
     """Plans once for nothing, so that the first run's planning is not what Numba takes on a new machine."""
     observe({"event": "compiles"})
     u, v = np.random.default_rng(0).standard_normal((2, samples, config.model.dim), np.float32)
-    config.selection.selector(u, v, batch_size=config.batch_size)
+    config.selection.selector(u, v, batch_size=config.batch_size).measured(u, v)
     observe({"event": "compiled"})
 
 

@@ -44,6 +44,13 @@ def loss_chart(comparison: Comparison) -> Chart:
     return _curve_chart(comparison, curves, title="Loss of the batches trained on", y_label="loss", y_text=number)
 
 
+def effective_size_chart(comparison: Comparison) -> Chart:
+    """The effective batch size against the epoch; of shuffled batches it is their own size."""
+    curves = [group.effective_sizes() for group in comparison.groups]
+    title = "Effective batch size"
+    return _curve_chart(comparison, curves, title=title, y_label="samples", y_text=_whole, x_label="epoch")
+
+
 def time_chart(comparison: Comparison) -> Chart:
     """Seconds of a run by what they went into."""
     rows = [(group.label, [group.seconds(part) for part in PARTS]) for group in comparison.groups]
@@ -133,17 +140,24 @@ def _pooled_losses(group: Group) -> dict[int, Array]:
 
 
 def _curve_chart(
-    comparison: Comparison, curves: Sequence[Curve], *, title: str, y_label: str, y_text: Callable[[float], str]
+    comparison: Comparison,
+    curves: Sequence[Curve],
+    *,
+    title: str,
+    y_label: str,
+    y_text: Callable[[float], str],
+    x_label: str = "step",
 ) -> Chart:
     svg = line_chart(
         _series(comparison.groups, curves),
         name=title,
         summary=f"At the end: {_ends(comparison.groups, curves, y_text)}.",
-        x_label="step",
+        x_label=x_label,
         y_label=y_label,
         y_text=y_text,
     )
-    return Chart(title=title, svg=svg, columns=_columns(comparison), rows=_table(curves, y_text))
+    columns = [x_label, *(group.label for group in comparison.groups)]
+    return Chart(title=title, svg=svg, columns=columns, rows=_table(curves, y_text))
 
 
 def _series(groups: Sequence[Group], curves: Sequence[Curve]) -> list[Series]:
@@ -166,8 +180,8 @@ def _ends(groups: Sequence[Group], curves: Sequence[Curve], text: Callable[[floa
     return "; ".join(f"{group.label} {text(float(curve.mean[-1]))}" for group, curve in pairs if len(curve.steps))
 
 
-def _columns(comparison: Comparison) -> list[str]:
-    return ["step", *(group.label for group in comparison.groups)]
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
 
 
 def _table(curves: Sequence[Curve], text: Callable[[float], str]) -> list[list[str]]:

@@ -79,6 +79,16 @@ class Group:
         events = [e for run in self.runs for e in run.events("plan") if e.get("shuffled_loss")]
         return statistics.fmean(e["mean_loss"] / e["shuffled_loss"] for e in events) if events else float("nan")
 
+    @property
+    def effective_size(self) -> float:
+        """The effective batch size of the last plan, the mean over runs; the batch size where nothing is planned."""
+        last = [sizes[-1] for _, sizes in map(_effective_sizes, self.runs) if len(sizes)]
+        return statistics.fmean(last) if last else float("nan")
+
+    def effective_sizes(self) -> Curve:
+        """The effective batch size against the epoch, counted from 1."""
+        return _curve([_effective_sizes(run) for run in self.runs])
+
     def seconds(self, part: str) -> float:
         """The seconds of a run that went into "planning", "training", "evaluation" or "checkpoint"; the mean."""
         runs = self.finished or self.runs
@@ -162,6 +172,16 @@ def _labels(methods: list[str], settings: list[dict[str, str]]) -> list[str]:
 def _series(run: Run, kind: str, name: str) -> tuple[Array, Array]:
     events = run.events(kind)
     return np.array([e["step"] for e in events], np.int64), np.array([e[name] for e in events], np.float64)
+
+
+def _effective_sizes(run: Run) -> tuple[Array, Array]:
+    """Epochs, counted from 1, and effective sizes of their plans; that of random batches is their own."""
+    found = {}
+    for event in run.events("plan"):
+        known = {"size": run.batch_size} if event.get("method") == _BASELINE else event.get("effective_size") or {}
+        if known.get("size") is not None:
+            found[int(event["epoch"]) + 1] = float(known["size"])
+    return np.array(list(found), np.int64), np.array(list(found.values()), np.float64)
 
 
 def _batch_losses(run: Run) -> tuple[Array, Array]:

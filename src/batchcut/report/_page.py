@@ -10,7 +10,15 @@ from typing import Any
 from batchcut import __version__
 from batchcut._files import write_bytes
 
-from ._charts import PARTS, accuracy_chart, loss_chart, loss_histograms, same_class_chart, time_chart
+from ._charts import (
+    PARTS,
+    accuracy_chart,
+    effective_size_chart,
+    loss_chart,
+    loss_histograms,
+    same_class_chart,
+    time_chart,
+)
 from ._compare import Comparison, Group, compare, flattened
 from ._coverage import chance_of_same_class, coverages
 from ._explorer import KINDS, explorer_data, shown_plans
@@ -78,7 +86,7 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
         "comparison": comparison,
         "rows": [_row(comparison, group, place) for place, group in enumerate(comparison.groups)],
         "finding": _finding(comparison),
-        "charts": [accuracy_chart(comparison), loss_chart(comparison)],
+        "charts": [accuracy_chart(comparison), loss_chart(comparison), effective_size_chart(comparison)],
         "time": time_chart(comparison),
         "parts": PARTS,
         "histograms": loss_histograms(comparison),
@@ -109,6 +117,7 @@ def _row(comparison: Comparison, group: Group, place: int) -> dict[str, Any]:
         "to_baseline": "never" if reached is None else f"{reached:,} of {group.steps:,}",
         "planning": f"{group.seconds('planning'):.2f}",
         "loss": number(group.mean_loss),
+        "effective": f"{group.effective_size:,.0f}" if math.isfinite(group.effective_size) else "–",
         "hardness": f"{group.hardness:.2f} ×" if math.isfinite(group.hardness) else "–",
     }
 

@@ -196,7 +196,11 @@ class Planner:
             progress=self.progress,
         )
         self._check_plan(plan)
-        return plan.within(used, len(self.bank), drop_last=self.drop_last)
+        if self.average_views:  # it is trained on the views themselves
+            random = generator(Stream.STAND_INS, self.seed, epoch)
+            u, v = rows_of(self.bank, used, random, average_views=False)
+        measured = plan.measured(u, v, threads=self.selector.threads)
+        return measured.within(used, len(self.bank), drop_last=self.drop_last)
 
     def _check_plan(self, plan: object) -> None:
         """A plan of another make than announced would make the length of an epoch wrong."""

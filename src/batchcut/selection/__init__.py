@@ -4,6 +4,8 @@ A selector is a frozen record of settings, called as `selector(u, v, batch_size=
 u, v (N, d) of N positive pairs; it returns a `BatchPlan`. All selectors are interchangeable.
 """
 
+from ._effective import EffectiveSize as EffectiveSize
+from ._effective import effective_batch_size as effective_batch_size
 from ._ordered import Ordered as Ordered
 from ._plan import BatchPlan as BatchPlan
 from ._request import Request as Request
@@ -13,12 +15,25 @@ from ._spectral import Spectral as Spectral
 from ._weights import pair_weights as pair_weights
 from .cut import Cut as Cut
 
-__all__ = ["BatchPlan", "Cut", "Ordered", "Request", "Selector", "Shuffle", "Spectral", "pair_weights"]
+__all__ = [
+    "BatchPlan",
+    "Cut",
+    "EffectiveSize",
+    "Ordered",
+    "Request",
+    "Selector",
+    "Shuffle",
+    "Spectral",
+    "effective_batch_size",
+    "pair_weights",
+]
 
 # For our other packages, and not part of the reference:
 from ._epoch import exchange_samples as exchange_samples
 from ._epoch import random_partition as random_partition
 from ._epoch import used_samples as used_samples
+from ._gradient_table import GradientTable as GradientTable
+from ._gradient_table import gradient_table as gradient_table
 from ._groups import group_codes as group_codes
 from ._inputs import unit_rows as unit_rows
 from ._selector import check_selector as check_selector

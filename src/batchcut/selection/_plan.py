@@ -6,7 +6,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -19,11 +19,12 @@ import numpy.typing as npt
 from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
 from batchcut._files import write_whole
 
+from ._effective import EffectiveSize, effective_batch_size
 from ._inputs import Doubles, Ints
 
 _FORMAT = "batchcut plan 1"
 _ARRAYS = ("batches", "losses", "weights", "left_over")
-_NOT_COMPARED = ("seconds",)
+_NOT_COMPARED = ("seconds", "effective")
 
 _UNREADABLE = (
     OSError,
@@ -46,7 +47,8 @@ Setting = bool | int | float | str | None
 class BatchPlan:
     """K batches of B sample indices: a frozen record that cannot be invalid.
 
-    Two plans are equal if they were asked for alike and came out alike; the seconds are not compared.
+    Two plans are equal if they were asked for alike and came out alike; the seconds, and whether the effective size is
+    measured, are not compared.
 
     Attributes:
         batches: (K, B) indices; where the last batch is short, its row ends in -1.
@@ -64,6 +66,8 @@ class BatchPlan:
         group_pairs: Pairs of the same group that share a batch, because they could not be parted.
         margin_pairs: Pairs that share a batch although the margin takes their weight away.
         seconds: How long the planning took.
+        effective: The effective batch size, where it is measured: by `measured`, which loaders, `batchcut select` and
+            `batchcut train` call, and selectors do not, since it can take as long as planning.
     """
 
     batches: Ints
@@ -81,6 +85,7 @@ class BatchPlan:
     group_pairs: int
     margin_pairs: int
     seconds: float
+    effective: EffectiveSize | None = None
 
     def __post_init__(self) -> None:
         for name in ("batches", "left_over"):
@@ -94,6 +99,8 @@ class BatchPlan:
         object.__setattr__(self, "seconds", _check_seconds(self.seconds))
         if not isinstance(self.method, str):
             raise wrong_type("method", "be a string", self.method)
+        if not (self.effective is None or isinstance(self.effective, EffectiveSize)):
+            raise wrong_type("effective", "be None or an EffectiveSize", self.effective)
         check_flag("drop_last", self.drop_last)
         check_flag("repeats", self.repeats)
         _check_shape(self.batches, self.left_over, self.count)
@@ -145,6 +152,24 @@ class BatchPlan:
         """The share of the samples that are in some batch."""
         return 1 - len(self.left_over) / self.count
 
+    def measured(self, u: object, v: object, *, anchors: int | None = None, threads: int | None = None) -> Self:
+        """The same plan with its effective batch size by the embeddings u: (N, d), v: (N, d).
+
+        They are those that it was made from, or later ones, to see what it is worth by then. For `anchors` and
+        `threads` see `effective_batch_size`.
+        """
+        size = effective_batch_size(
+            u,
+            v,
+            self,
+            temperature=self.temperature,
+            anchors=anchors,
+            seed=self.seed,
+            epoch=self.epoch,
+            threads=threads,
+        )
+        return replace(self, effective=size)
+
     def within(self, samples: Ints, count: int, *, drop_last: bool) -> Self:
         """The same plan by the numbers that its samples have in a larger set of `count`: sample i is `samples[i]`.
 
@@ -169,6 +194,11 @@ class BatchPlan:
         sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
         asked = f"{self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}"
         left = f"{len(self.left_over):,} left over"
+        worth = "not measured: plan.measured(u, v) does"
+        if self.effective is not None:
+            worth = (
+                f"{self.effective} of the same worth at random, {self.effective.kept:.1%} of the full-batch gradient"
+            )
         lines = [
             f"{self.method}({settings})",
             f"  asked     {asked}",
@@ -176,6 +206,7 @@ class BatchPlan:
             f"  loss      mean {self.mean_loss:.4f}, min {low:.4f}, median {middle:.4f}, max {high:.4f}",
             f"  weight    {self.total_weight:.6g} within batches, at temperature {self.temperature:g}",
             f"  pairs     {self.group_pairs:,} of one group together, {self.margin_pairs:,} within the margin",
+            f"  effective {worth}",
             f"  time      {self.seconds:.3g} s",
         ]
         return "\n".join(lines)
@@ -185,6 +216,7 @@ class BatchPlan:
         target = Path(path)
         facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
         facts["settings"] = dict(self.settings)
+        facts["effective"] = None if self.effective is None else asdict(self.effective)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         content = {"format": np.array(_FORMAT), "facts": np.array(json.dumps(facts))} | arrays
         write_whole(target, lambda file: np.savez(file, **content))
@@ -197,6 +229,8 @@ class BatchPlan:
                 if str(archive["format"]) != _FORMAT:
                     raise ValueError(f"format {str(archive['format'])!r} is not {_FORMAT!r}")
                 facts = json.loads(str(archive["facts"]))
+                if facts.get("effective") is not None:
+                    facts["effective"] = EffectiveSize(**facts["effective"])
                 return cls(**{name: archive[name] for name in _ARRAYS}, **facts)
         except FileNotFoundError:
             raise

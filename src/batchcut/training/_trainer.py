@@ -100,7 +100,10 @@ class Trainer:
         if (plan := epoch.plan) is not None:
             if self.leads:
                 self.folder.save_plan(plan, self.batches.bank, shown=self.config.keeping.embeddings)
-            event = {"method": plan.method, "mean_loss": plan.mean_loss, "shuffled_loss": epoch.shuffled_loss}
+            event: dict[str, Any] = {"method": plan.method, "mean_loss": plan.mean_loss}
+            event["shuffled_loss"] = epoch.shuffled_loss
+            if plan.effective is not None:
+                event["effective_size"] = plan.effective.facts
             self.diary.tell({"event": "plan", "epoch": self.epoch} | event)
         elif self.position == 0 and self.batches.sampler.plan is None:
             self.diary.tell({"event": "plan", "epoch": self.epoch, "method": "Shuffle"})

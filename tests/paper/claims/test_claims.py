@@ -1,18 +1,31 @@
 """Every claim comes out as expected, and none would if a constant were wrong."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from batchcut.losses.paper import contrastive_loss, minibatch_loss, two_sided_loss
-from batchcut.paper.claims import Check, _batches, _convergence, _graph, _optima, _quasiconvexity, _smoothness, checks
+from batchcut.paper.claims import (
+    Check,
+    _batches,
+    _convergence,
+    _effective,
+    _graph,
+    _optima,
+    _quasiconvexity,
+    _smoothness,
+    checks,
+)
 from batchcut.paper.claims import _bounds as bounds
 from batchcut.paper.claims import _toy as _toy_claims
 from batchcut.paper.claims import _toy_trajectory as toy
 from batchcut.paper.claims._quasiconvexity import _three_points as three_points
+from batchcut.selection import Cut, EffectiveSize, effective_batch_size, gradient_table
 from batchcut.theory import one_thread, optimal_loss
 
 LABELS_ASKED_FOR = {
@@ -32,6 +45,7 @@ LABELS_ASKED_FOR = {
     "lem:loss_M_is_lip_and_bdd",
     "thm:osgd_convergence",
     "subsec:spectral_clustering",
+    "effective batch size",
 }
 
 
@@ -57,6 +71,16 @@ def scaled(function: Callable[..., float], factor: float) -> Callable[..., float
     return lambda *args, **kwargs: factor * function(*args, **kwargs)
 
 
+def without_the_last(u: Any, v: Any, batches: Any, **how: Any) -> EffectiveSize:
+    return effective_batch_size(u, v, batches[:, :-1], **how)
+
+
+def too_sure(u: Any, v: Any, batches: Any, **how: Any) -> EffectiveSize:
+    found = effective_batch_size(u, v, batches, **how)
+    low, high = (found.size * (end / found.size) ** 0.5 for end in (found.low, found.high))
+    return dataclasses.replace(found, low=low, high=high)
+
+
 BROKEN: list[tuple[Callable[[], Check], Any, str, Any]] = [
     (_smoothness.gradient_is_bounded, _smoothness, "GRADIENT_BOUND", 3.5),
     (
@@ -79,6 +103,28 @@ BROKEN: list[tuple[Callable[[], Check], Any, str, Any]] = [
     (_toy_claims.step_ratio_in_the_limit, _toy_claims, "LIMIT", 0.2522),
     (_toy_claims.constants, toy, "mixing_constant", scaled(toy.mixing_constant, 1.01)),
     (_toy_claims.final_loss, _toy_claims, "optimal_loss", scaled(optimal_loss, 1.001)),
+    (_effective.full_batch_gives_all, _effective, "effective_batch_size", without_the_last),
+    (_effective.random_batches_give_theirs, _effective, "Shuffle", Cut),
+    (_effective.interval_covers, _effective, "effective_batch_size", too_sure),
+    (
+        _effective.curve_is_that_of_all_batches,
+        _effective,
+        "gradient_table",
+        lambda u, v, temperature: gradient_table(u, v, temperature=1.001 * temperature),
+    ),
+    (
+        _effective.mass_of_negatives_grows,
+        _effective,
+        "_mass_of_negatives",
+        lambda _, rows: np.full((2, 7), -rows.shape[1]),
+    ),
+    (
+        _effective.mass_of_negatives_is_concave,
+        _effective,
+        "_mass_of_negatives",
+        lambda _, rows: np.full((2, 7), rows.shape[1] ** 2),
+    ),
+    (_effective.curve_may_fall, _effective, "FALLING", ([0, 6, 12, 18], [1, 7, 13, 19])),
     (_graph.jensen, _graph, "jensen_bound", lambda x: bounds.jensen_bound(x) * (1 + 1e-6)),
     (_optima.full_batch_small, _optima, "optimal_loss", scaled(optimal_loss, 1 + 1e-9)),
     (_optima.full_batch_twice, _optima, "optimal_loss", scaled(optimal_loss, 1 + 1e-9)),

@@ -1,6 +1,6 @@
 """The claims of the paper, one function each, and the bounds and trajectories that they are about.
 
-Importing this registers the claims in the paper's order.
+Importing this registers the claims in the paper's order, and after them our own about the effective batch size.
 """
 
 # isort: off
@@ -11,6 +11,7 @@ from . import _toy as _toy
 from . import _smoothness as _smoothness
 from . import _convergence as _convergence
 from . import _graph as _graph
+from . import _effective as _effective
 
 # isort: on
 from ._bounds import jensen_bound as jensen_bound
@@ -26,6 +27,7 @@ from ._toy_trajectory import toy_trajectory as toy_trajectory
 
 # isort: split
 # For the rest of `paper`.
+from ._check import OURS as OURS
 from ._toy_trajectory import LIMIT as LIMIT
 from ._toy_trajectory import METHODS as METHODS
 from ._toy_trajectory import Method as Method

@@ -11,6 +11,9 @@ from batchcut.theory import one_thread
 
 Relation = Literal["<=", ">=", ">", "="]
 
+OURS = "effective batch size"
+"""The label of claims that the paper does not make: ours."""
+
 Measured = tuple[float, Iterable[tuple[str, str]]]
 """The number that decides, and (setting, outcome) rows for a closer look."""
 
@@ -108,7 +111,7 @@ def claim(label: str) -> Callable[[Callable[[str], Check]], CheckFunction]:
 
 
 def labels() -> list[str]:
-    """The labels for which there is a check, in the paper's order."""
+    """The labels for which there is a check, in the paper's order, and then ours."""
     return list(dict.fromkeys(_CHECKS.values()))
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from batchcut._progress import Progress
 from batchcut.paper._item import Data, Finding, Settings, Table, Verdict
 from batchcut.paper._style import BLUE, VERMILION, faint
-from batchcut.paper.claims import Check, checks, labels, run_checks
+from batchcut.paper.claims import OURS, Check, checks, run_checks
+from batchcut.paper.claims import labels as all_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,6 +22,11 @@ SLOW = (
     "subsec:spectral_clustering",
 )
 """Claims that take more than three seconds to try; a quick run leaves them out."""
+
+
+def labels() -> list[str]:
+    """The labels of the paper's claims, without those of our own."""
+    return [label for label in all_labels() if label != OURS]
 
 
 def run(settings: Settings, progress: Progress) -> Data:

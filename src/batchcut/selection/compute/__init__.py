@@ -18,3 +18,5 @@ from ._weight_kernels import score_batches_fast as score_batches_fast
 from ._weight_kernels import sum_weights as sum_weights
 from ._weight_kernels import weigh as weigh
 from ._weight_kernels import weigh_fast as weigh_fast
+from ._window_kernels import walk_windows as walk_windows
+from ._window_kernels import window_sizes as window_sizes
