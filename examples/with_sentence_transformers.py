@@ -1,4 +1,4 @@
-"""sentence-transformers: one object as batch sampler and callback. Also under `torchrun --nproc-per-node=2`."""
+"""sentence-transformers: one object that takes the trainer. Also under `torchrun --nproc-per-node=2`."""
 
 import tempfile
 

@@ -3,13 +3,14 @@
 import itertools
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from accelerate import PartialState
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, IterableDataset
 from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformerTrainer
@@ -146,8 +147,56 @@ def test_the_mode_of_the_model_stays_where_it_encodes(tmp_path: Path) -> None:
 def test_only_a_trainer_with_a_data_set_is_planned_for(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"^trainer must be a SentenceTransformerTrainer; got SentenceTransformer$"):
         PlannedTexts(tiny_model(tmp_path / "model"))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^train_dataset must be a Dataset or a DatasetDict; got IterableDataset$"):
-        Run(tmp_path, data=Dataset.from_dict(texts()).to_iterable_dataset(), options={"max_steps": 2})
+
+
+def test_without_the_bank_of_a_checkpoint_all_is_encoded_again(whole: tuple[Path, Run], tmp_path: Path) -> None:
+    shutil.copytree(whole[0] / "checkpoint-10", tmp_path / "checkpoint-10")
+    (tmp_path / "checkpoint-10" / BANK_FILE).unlink()
+    run = Run(tmp_path / "again")
+    asked, embed = [], run.planned._embed
+    run.planned._embed = lambda rows: (asked.append(len(rows)), embed(rows))[1]  # type: ignore[method-assign, func-returns-value]
+    assert run.train(tmp_path / "checkpoint-10")[:4] == whole[1].loss.seen[10:14]
+    assert asked == [N]
+
+
+def stream(count: int = N, **columns: list[str]) -> IterableDataset:
+    return Dataset.from_dict(texts(count) | columns).to_iterable_dataset()
+
+
+def test_streams_are_planned_some_batches_at_a_time(tmp_path: Path) -> None:
+    run = Run(tmp_path, data=stream(), options={"max_steps": 7, "save_strategy": "no", "logging_steps": 100})
+    seen = run.train()
+    assert flat(seen) == list(range(N))
+    columns = texts()
+    u, v = (tiny_model(tmp_path / "fresh").encode(columns[name]) for name in columns)
+    plan = bc.Cut(temperature=0.05)(u, v, batch_size=B, seed=42, drop_last=False)
+    assert as_sets(seen) == rows_of(plan)
+    (logged,) = [entry for entry in run.trainer.state.log_history if "plan_loss" in entry]
+    assert logged["plan_loss"] == pytest.approx(plan.mean_loss, rel=1e-4)
+    assert run.trainer.args.batch_sampler == "batch_sampler"
+
+
+def test_streams_keep_texts_apart(tmp_path: Path) -> None:
+    third = [f"w{i % 25}" for i in range(N)]  # rows 25 apart have it in common
+    seen = Run(tmp_path, data=stream(negative=third), options={"max_steps": 7, "save_strategy": "no"}).train()
+    assert all(len({row % 25 for row in batch}) == len(batch) for batch in seen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "text"),
+    [
+        ({"replan_every": 2}, {}, "replan_every must be left out for an IterableDataset; got 2"),
+        ({"embeddings": (1, 2)}, {}, "embeddings must be left out for an IterableDataset; got tuple"),
+        (
+            {},
+            {"dataloader_num_workers": 1},
+            "the process must be one without workers to plan an IterableDataset; got 1 w",
+        ),
+    ],
+)
+def test_what_streams_do_not_have_is_refused(tmp_path: Path, settings: Any, options: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Run(tmp_path, data=stream(), options={"max_steps": 2} | options, **settings)
 
 
 def test_arguments_come_back_and_are_attached_again(whole: tuple[Path, Run], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, IterableDataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
@@ -15,13 +15,16 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoin
 
 from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.sampling import PlannedBatchSampler
+from batchcut.selection import BatchPlan
 
-from ._text_batches import TextBatches
+from ._text_batches import TextBatches, figures_of_plan
 from ._text_recording import NumberedCollate, NumberedDataset, Recorder
+from ._text_stream import PlannedStream
 
 STATE_NAME = "batchcut"
 BANK_FILE = "batchcut_bank.pt"
 _SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "progress")
+_OF_STREAMS = ("selector", "temperature")
 
 
 class PlannedTexts(TrainerCallback):
@@ -39,6 +42,9 @@ class PlannedTexts(TrainerCallback):
     Rows with a text in common, in any column, share a batch only if they must. τ is that of the loss. The seed and what
     happens to the last batch (`dataloader_drop_last`) are the training arguments'. Evaluation takes the rows in order.
     Checkpoints hold the plan and the bank, and training goes on from them with the same remaining batches.
+
+    The rows of an `IterableDataset` are planned ten batches at a time, and encoded for it, one forward pass more for
+    each row; in one process, without workers.
 
     It becomes the batch sampler of the training arguments, and a callback of the trainer. In `training_args.bin` are
     its settings: what is loaded from there is attached to another trainer by `attach`.
@@ -82,6 +88,7 @@ class PlannedTexts(TrainerCallback):
         self._first_rows: list[int] = []
         self._kept_for: list[tuple[int, bool]] = []
         self._resumed_from: str | bool | None = None
+        self._logged: BatchPlan | None = None
         if trainer is not None:
             self.attach(trainer)
 
@@ -89,9 +96,13 @@ class PlannedTexts(TrainerCallback):
         """Plans the batches of a trainer, and records what its loss computes."""
         if not isinstance(trainer, SentenceTransformerTrainer):
             raise wrong_type("trainer", "be a SentenceTransformerTrainer", trainer)
-        if not isinstance(trainer.train_dataset, (Dataset, DatasetDict)):
-            raise wrong_type("train_dataset", "be a Dataset or a DatasetDict", trainer.train_dataset)
+        if not isinstance(trainer.train_dataset, (Dataset, DatasetDict, IterableDataset)):
+            raise wrong_type("train_dataset", "be a data set or a DatasetDict", trainer.train_dataset)
         self.trainer = trainer
+        trainer.add_callback(self)
+        if isinstance(trainer.train_dataset, IterableDataset):
+            self._attach_stream(trainer)
+            return
         self._first_rows, trainer.train_dataset = _numbered(trainer.train_dataset)
         trainer.args.batch_sampler = self
         trainer.data_collator = cast(Any, NumberedCollate(trainer.data_collator))
@@ -105,7 +116,26 @@ class PlannedTexts(TrainerCallback):
 
         # Callbacks hear neither of the rows of a batch nor of the folder of a checkpoint.
         vars(trainer).update(collect_features=recorder.through(trainer.collect_features), train=noted)
-        trainer.add_callback(self)
+
+    def _attach_stream(self, trainer: SentenceTransformerTrainer) -> None:
+        for name in self.settings:
+            if name not in _OF_STREAMS and self.settings[name]:
+                raise invalid(name, "be left out for an IterableDataset", repr(self.settings[name]))
+        if self.embeddings is not None:
+            raise invalid("embeddings", "be left out for an IterableDataset", type(self.embeddings).__name__)
+        args = trainer.args
+        if args.world_size > 1 or args.dataloader_num_workers:
+            rule = "be one without workers to plan an IterableDataset"
+            raise invalid("the process", rule, f"{args.world_size} with {args.dataloader_num_workers} workers each")
+        trainer.train_dataset = PlannedStream.of(
+            trainer.train_dataset,
+            self._embed,
+            labels=list(trainer.data_collator.valid_label_columns),
+            batch_size=args.train_batch_size,
+            seed=args.seed,
+            selector=self.settings.get("selector"),
+            temperature=self.settings.get("temperature", self._temperature(None)),
+        )
 
     @property
     def samplers(self) -> list[PlannedBatchSampler]:
@@ -151,6 +181,8 @@ class PlannedTexts(TrainerCallback):
         **present: Any,
     ) -> None:
         """Tells the samplers of the training loader that they plan, and gives them their state."""
+        if self._stream is not None:
+            return
         self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
         self._kept_for = []
         if not self._batches:
@@ -174,13 +206,17 @@ class PlannedTexts(TrainerCallback):
         **_: Any,
     ) -> None:
         """Keeps plans where the trainer's checkpoints will have them, and logs their figures, once they are made."""
+        if self._stream is not None and self._stream.plan is not self._logged:
+            self._logged = self._stream.plan
+            if self.trainer is not None and self._logged is not None:
+                self.trainer.log(figures_of_plan(self._logged))
         made = [(sampler.epoch, sampler.will_plan) for sampler in self.samplers]
         if made != self._kept_for:
             # Position 0: the trainer itself skips the batches that it has trained on.
             states = [sampler.state_dict(position=0) for sampler in self.samplers]
             _kept_in(state)[STATE_NAME] = [one | {"batches": _pack(one["batches"])} for one in states]
             self._kept_for = made
-        for name, batches in zip(self._names(), self._batches, strict=True):
+        for name, batches in zip(self._names(), self._batches, strict=self._stream is None):
             if batches.figures and self.trainer is not None:
                 start = f"{name}_" if name else ""
                 self.trainer.log({start + figure: value for figure, value in batches.figures.items()})
@@ -198,7 +234,7 @@ class PlannedTexts(TrainerCallback):
             if sampler.sharding.world_size > 1:
                 sampler.bank.join()
         folder = Path(str(args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
-        if state.is_world_process_zero and folder.exists():
+        if state.is_world_process_zero and self.samplers and not args.save_only_model:
             torch.save([sampler.bank.state_dict() for sampler in self.samplers], folder / BANK_FILE)
 
     def _load_banks(self, args: TrainingArguments) -> None:
@@ -209,6 +245,14 @@ class PlannedTexts(TrainerCallback):
             states = torch.load(Path(str(folder), BANK_FILE), map_location="cpu", weights_only=True)
             for sampler, state in zip(self.samplers, states, strict=True):
                 sampler.bank.load_state_dict(state)
+        else:
+            for batches in self._batches:
+                batches.lacks_bank = True
+
+    @property
+    def _stream(self) -> PlannedStream | None:
+        data = None if self.trainer is None else self.trainer.train_dataset
+        return data if isinstance(data, PlannedStream) else None
 
     def _names(self) -> list[str | None]:
         """The names of the data sets; None is that of the only one."""

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from batchcut._errors import invalid
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
-from batchcut.selection import Shuffle
+from batchcut.selection import BatchPlan, Shuffle
 
 from ._texts import texts_of_rows
 
@@ -27,13 +27,14 @@ class TextBatches(Sampler[list[int]]):
 
     def __init__(self, dataset: Dataset, *, batch_size: int, drop_last: bool, labels: Sequence[str], seed: int) -> None:
         self.dataset = dataset
-        self.columns = _text_columns(dataset, labels)
+        self.columns = text_columns(dataset[:1], labels)
         self.size = batch_size
         self.drop_last = drop_last
         self.seed = seed
         self.sharding = _this_process()
         self.planned: PlannedBatchSampler | None = None
         self.figures: dict[str, float] = {}
+        self.lacks_bank = False  # whether a training goes on without what it had recorded
         self.epoch = 0
         self._embed: Embed | None = None
         self._options: dict[str, Any] = {}
@@ -80,8 +81,9 @@ class TextBatches(Sampler[list[int]]):
         if self.planned is None:
             yield from self._in_order()
             return
-        if self.planned.will_plan and self.planned.bank.clock == 0:
+        if self.planned.will_plan and (self.lacks_bank or self.planned.bank.clock == 0):
             self._fill(self.planned.bank)
+            self.lacks_bank = False
         before = self.planned.plan
         for batch in self.planned:
             if self.planned.plan is not before:
@@ -102,7 +104,7 @@ class TextBatches(Sampler[list[int]]):
         with tqdm(total=len(mine), desc="Encoding", disable=not self._options["shown"]) as bar:
             for start in range(0, len(mine), ROWS_AT_ONCE):
                 some = mine[start : start + ROWS_AT_ONCE]
-                rows = _rows_in(self.dataset[some.tolist()], [*self.columns[:2], "dataset_name"])
+                rows = rows_in(self.dataset[some.tolist()], [*self.columns[:2], "dataset_name"])
                 order = sorted(range(len(some)), key=lambda row: sum(len(rows[row][name]) for name in self.columns[:2]))
                 for first in range(0, len(some), self._options["size"]):
                     part = order[first : first + self._options["size"]]
@@ -121,30 +123,34 @@ def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
     if plan is None:
         return {}
     seen = torch.nonzero(bank.seen).flatten()
-    ages = bank.age[seen]
-    random = Shuffle()(
-        bank.u[seen], bank.v[seen], batch_size=min(plan.batch_size, len(seen)), temperature=plan.temperature
-    )
+    figures = figures_of_plan(plan) | {"plan_bank_age": float(bank.age[seen].double().mean())}
+    if len(seen) >= plan.batch_size:
+        random = Shuffle()(bank.u[seen], bank.v[seen], batch_size=plan.batch_size, temperature=plan.temperature)
+        figures["plan_times_shuffled"] = plan.mean_loss / max(random.mean_loss, 1e-12)
+    return figures
+
+
+def figures_of_plan(plan: BatchPlan) -> dict[str, float]:
+    """What a plan itself knows of this."""
     return {
         "plan_loss": plan.mean_loss,
-        "plan_times_shuffled": plan.mean_loss / max(random.mean_loss, 1e-12),
         "plan_seconds": plan.seconds,
         "plan_conflicts": float(plan.group_pairs),
         "plan_suspected_false_negatives": float(plan.margin_pairs),
-        "plan_bank_age": float(ages.double().mean()),
     }
 
 
-def _rows_in(batch: Mapping[str, Sequence[Any]], columns: list[str]) -> list[dict[str, Any]]:
+def rows_in(batch: Mapping[str, Sequence[Any]], columns: list[str]) -> list[dict[str, Any]]:
+    """The rows of a batch of columns, with those of some names that it has."""
     held = [name for name in columns if name in batch]
     return [dict(zip(held, row, strict=True)) for row in zip(*(batch[name] for name in held), strict=True)]
 
 
-def _text_columns(dataset: Dataset, labels: Sequence[str]) -> list[str]:
-    first = dataset[:1]
-    columns = [name for name in first if isinstance(first[name][0], str) and name not in (*labels, "dataset_name")]
+def text_columns(batch: Mapping[str, Sequence[Any]], labels: Sequence[str]) -> list[str]:
+    """The names of the columns of a batch that hold texts to train on."""
+    columns = [name for name in batch if isinstance(batch[name][0], str) and name not in (*labels, "dataset_name")]
     if not columns:
-        raise invalid("train_dataset", "have a column of texts", sorted(first))
+        raise invalid("train_dataset", "have a column of texts", sorted(batch))
     return columns
 
 
