@@ -36,6 +36,7 @@ class Layout(NamedTuple):
         members: (M,) samples by group.
         large: (number,) the row in `held` of a group with more members than there are batches; -1 of others.
         held: (L, K) how many of each large group a batch has: looking at all members each time would take too long.
+        share: (L,) the most of each large group that a batch has where it is spread evenly.
         seen: (number,) scratch, all zero: how many of each group one batch has.
         near: (K,) scratch, all zero: conflicts that one sample would have in each batch, large groups apart.
     """
@@ -49,6 +50,7 @@ class Layout(NamedTuple):
     members: Ints
     large: Ints
     held: Ints
+    share: Ints
     seen: Ints
     near: Ints
 
@@ -88,6 +90,7 @@ def _layout(batches: Ints, groups: Groups) -> Layout:
         members=members,
         large=large,
         held=np.zeros((int(wide.sum()), rows), np.int64),
+        share=-(-np.diff(first)[wide] // rows),
         seen=np.zeros(groups.number, np.int64),
         near=np.zeros(rows, np.int64),
     )
@@ -163,6 +166,21 @@ def _measure(layout: Layout) -> int:
             _move_held(layout, sample, -1, b)
         _note(layout, b, -1)
     return total // 2
+
+
+@kernel
+def _is_open(layout: Layout, sample: int) -> bool:
+    """Whether a sample has a conflict beyond those that members of a large group have where it is spread evenly.
+
+    Without this, each of them would ask thousands of batches in vain.
+    """
+    own = layout.own[sample]
+    if own > 0 and len(layout.held):
+        for place in range(layout.starts[sample], layout.starts[sample + 1]):
+            row = layout.large[layout.codes[place]]
+            if row >= 0:
+                own -= min(layout.held[row, layout.home[sample]], layout.share[row]) - 1
+    return bool(own > 0)
 
 
 @kernel
@@ -244,7 +262,7 @@ def _descend(layout: Layout, least: int, total: int) -> int:
         for a in range(len(layout.batches)):
             for slot in range(layout.batches.shape[1]):
                 s = layout.batches[a, slot]
-                if s < 0 or layout.own[s] == 0:
+                if s < 0 or not _is_open(layout, s):
                     continue
                 _prepare(layout, s, 1)
                 t, change = _partner_nearby(layout, s)
