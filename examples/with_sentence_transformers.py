@@ -1,4 +1,4 @@
-"""sentence-transformers: one object as batch sampler and callback. Also under `torchrun --nproc-per-node=2`."""
+"""sentence-transformers: one object that takes the trainer. Also under `torchrun --nproc-per-node=2`."""
 
 import tempfile
 
@@ -42,7 +42,6 @@ if __name__ == "__main__":
         }
     )
     model = untrained_model()
-    planned = PlannedTexts(model, temperature=0.05)
     with tempfile.TemporaryDirectory() as folder:
         args = SentenceTransformerTrainingArguments(
             folder,
@@ -50,13 +49,14 @@ if __name__ == "__main__":
             num_train_epochs=2,
             report_to=[],
             use_cpu=True,
-            batch_sampler=planned,
         )
         loss = MultipleNegativesRankingLoss(model)
-        trainer = SentenceTransformerTrainer(model, args, train_dataset=dataset, loss=loss, callbacks=[planned])
+        trainer = SentenceTransformerTrainer(model, args, train_dataset=dataset, loss=loss)
+        planned = PlannedTexts(trainer)
         trainer.train()
 
     plan = planned.samplers[0].plan
     if plan is not None:
+        print(f"the loss of a batch is {plan.mean_loss:.2f}, at the temperature of the loss, {plan.temperature}")
         print("a batch as planned:", *(dataset["anchor"][int(row)] for row in plan.batches[0][:3]), sep="\n  ")
         print("pairs of rows with a text in common in one batch:", plan.group_pairs)

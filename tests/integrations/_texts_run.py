@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,11 @@ class Run:
         data: Any = None,
         evaluated: Dataset | None = None,
         options: dict[str, Any] | None = None,
-        called_back: bool = True,
+        make: Callable[[Path], SentenceTransformer] = tiny_model,
+        loss: Callable[[SentenceTransformer], Any] | None = None,
         **settings: Any,
     ) -> None:
-        self.model = tiny_model(source or folder / "model")
-        self.planned = PlannedTexts(self.model, **settings)
+        self.model = make(source or folder / "model")
         self.loss = Watching(self.model)
         defaults: dict[str, Any] = {
             "per_device_train_batch_size": B,
@@ -105,16 +105,15 @@ class Run:
             "report_to": [],
             "use_cpu": True,
             "disable_tqdm": True,
-            "batch_sampler": self.planned,
         }
         self.trainer = SentenceTransformerTrainer(
             self.model,
             SentenceTransformerTrainingArguments(str(folder), **(defaults | (options or {}))),
             train_dataset=Dataset.from_dict(texts()) if data is None else data,
             eval_dataset=evaluated,
-            loss=self.loss,
-            callbacks=[self.planned] if called_back else [],
+            loss=self.loss if loss is None else loss(self.model),
         )
+        self.planned = PlannedTexts(self.trainer, **settings)
 
     def train(self, resume: Path | None = None) -> Seen:
         self.trainer.train(resume_from_checkpoint=None if resume is None else str(resume))

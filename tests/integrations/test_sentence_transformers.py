@@ -1,21 +1,27 @@
 """Planned batches for sentence-transformers, by real trainers in one process and in two."""
 
+import itertools
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from datasets import Dataset, DatasetDict
+from accelerate import PartialState
+from datasets import Dataset, DatasetDict, IterableDataset
 from hypothesis import given
 from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformerTrainer
+from sentence_transformers.sentence_transformer import losses
 from tests.integrations._runs import B, N, as_sets, flat, in_two_processes, rows_of
 from tests.integrations._texts_run import Run, Seen, texts, tiny_model
 
 import batchcut as bc
 from batchcut.integrations import PlannedTexts
-from batchcut.integrations._texts import groups_by_text
+from batchcut.integrations._sentence_transformers import BANK_FILE
+from batchcut.integrations._texts import texts_of_rows
 
 STEPS = 7
 ONE_EPOCH = {"num_train_epochs": 1, "save_strategy": "no"}
@@ -44,7 +50,7 @@ def test_every_row_once_an_epoch_in_batches_of_the_plan(whole: tuple[Path, Run])
     assert len({frozenset(as_sets(of_epoch(seen, epoch))) for epoch in range(3)}) == 3
 
 
-def test_the_plan_is_that_of_the_texts_encoded_before_the_epoch(tmp_path: Path) -> None:
+def test_the_first_plan_is_that_of_the_texts_encoded_once(tmp_path: Path) -> None:
     run = Run(tmp_path, options=ONE_EPOCH, selector=bc.Cut(temperature=0.05))
     seen = run.train()
     data = texts()
@@ -71,12 +77,13 @@ def test_resume_gives_the_same_remaining_batches(whole: tuple[Path, Run], tmp_pa
 
 
 def test_checkpoints_hold_the_plan_and_not_the_model(whole: tuple[Path, Run]) -> None:
-    folder, run = whole
+    folder, _ = whole
     state = json.loads((folder / "checkpoint-10" / "trainer_state.json").read_text())
     (kept,) = state["stateful_callbacks"]["batchcut"]
     assert (kept["epoch"], kept["position"], kept["made_in"]) == (1, 0, 1)
-    assert pickle.loads(pickle.dumps(run.planned)) == "PlannedTexts(shuffled_epochs=0)"  # noqa: S301
     assert (folder / "checkpoint-10" / "training_args.bin").stat().st_size < 20_000
+    (bank,) = torch.load(folder / "checkpoint-10" / BANK_FILE, weights_only=True)
+    assert bank["u"].shape == (N, 16)
 
 
 def test_rows_with_a_text_in_common_are_kept_apart(tmp_path: Path) -> None:
@@ -121,77 +128,119 @@ def test_many_data_sets(tmp_path: Path) -> None:
 
 
 def test_one_column_is_both_sides(tmp_path: Path) -> None:
-    model = tiny_model(tmp_path)
-    planned = PlannedTexts(model)
-    planned.on_init_end(*[None] * 3)  # type: ignore[arg-type]
-    data = Dataset.from_dict({"sentence": texts()["anchor"], "label": [0.5] * N})
-    batches = planned(data, batch_size=B, drop_last=True, valid_label_columns=["label"], seed=3)
-    batches.start()
-    assert batches.planned is not None
-    list(batches)
-    assert torch.equal(batches.planned.bank.u, batches.planned.bank.v)
-    assert len(batches) == N // B
+    data = Dataset.from_dict({"sentence": texts()["anchor"], "label": [i % 3 for i in range(N)]})
+    run = Run(tmp_path, data=data, options=ONE_EPOCH, loss=losses.BatchAllTripletLoss)
+    run.trainer.train()
+    assert run.planned.sampler is not None
+    assert torch.equal(run.planned.sampler.bank.u, run.planned.sampler.bank.v)
+    assert run.planned.sampler.bank.clock == 1 + STEPS
 
 
-def test_encode_gives_the_embeddings_instead(tmp_path: Path) -> None:
-    asked: list[tuple[str, int]] = []
-
-    def encode(column: str, rows: list[str]) -> torch.Tensor:
-        asked.append((column, len(rows)))
-        return torch.randn(len(rows), 5, generator=torch.Generator().manual_seed(0))
-
-    run = Run(tmp_path, options=ONE_EPOCH, encode=encode)
-    run.train()
-    assert asked == [("anchor", N), ("positive", N)]
-    assert run.planned.samplers[0].bank.dim == 5
-
-
-def test_shuffled_and_lasting_epochs_save_encoding(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    def encode(_: str, rows: list[str]) -> torch.Tensor:
-        asked.append(len(rows))
-        return torch.ones(len(rows), 5).cumsum(0)
-
-    Run(
-        tmp_path,
-        options={"num_train_epochs": 5, "save_strategy": "no"},
-        encode=encode,
-        shuffled_epochs=1,
-        replan_every=2,
-    ).train()
-    assert asked == [N, N, N, N]  # Two columns in epochs 1 and 3.
-
-
-def test_encoding_leaves_the_mode_of_the_model(tmp_path: Path) -> None:
-    model = tiny_model(tmp_path)
+def test_the_mode_of_the_model_stays_where_it_encodes(tmp_path: Path) -> None:
+    run = Run(tmp_path)
     for training in (True, False):
-        model.train(training)
-        PlannedTexts(model).embed("anchor", ["a1 w2"])
-        assert model.training is training
+        run.model.train(training)
+        run.planned._embed([{"anchor": "a1 w2", "positive": "p1 w3"}])
+        assert run.model.training is training
 
 
-def test_a_batch_sampler_without_its_callback_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="callbacks must hold the PlannedTexts that is the trainer's batch_sampler"):
-        Run(tmp_path, options=ONE_EPOCH, called_back=False).train()
+def test_only_a_trainer_with_a_data_set_is_planned_for(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"^trainer must be a SentenceTransformerTrainer; got SentenceTransformer$"):
+        PlannedTexts(tiny_model(tmp_path / "model"))  # type: ignore[arg-type]
 
 
-def test_a_callback_without_its_batch_sampler_is_refused(tmp_path: Path) -> None:
-    run = Run(tmp_path, options={**ONE_EPOCH, "batch_sampler": "batch_sampler"})
+def test_without_the_bank_of_a_checkpoint_all_is_encoded_again(whole: tuple[Path, Run], tmp_path: Path) -> None:
+    shutil.copytree(whole[0] / "checkpoint-10", tmp_path / "checkpoint-10")
+    (tmp_path / "checkpoint-10" / BANK_FILE).unlink()
+    run = Run(tmp_path / "again")
+    asked, embed = [], run.planned._embed
+    run.planned._embed = lambda rows: (asked.append(len(rows)), embed(rows))[1]  # type: ignore[method-assign, func-returns-value]
+    assert run.train(tmp_path / "checkpoint-10")[:4] == whole[1].loss.seen[10:14]
+    assert asked == [N]
+
+
+def stream(count: int = N, **columns: list[str]) -> IterableDataset:
+    return Dataset.from_dict(texts(count) | columns).to_iterable_dataset()
+
+
+def test_streams_are_planned_some_batches_at_a_time(tmp_path: Path) -> None:
+    run = Run(tmp_path, data=stream(), options={"max_steps": 7, "save_strategy": "no", "logging_steps": 100})
+    seen = run.train()
+    assert flat(seen) == list(range(N))
+    columns = texts()
+    u, v = (tiny_model(tmp_path / "fresh").encode(columns[name]) for name in columns)
+    plan = bc.Cut(temperature=0.05)(u, v, batch_size=B, seed=42, drop_last=False)
+    assert as_sets(seen) == rows_of(plan)
+    (logged,) = [entry for entry in run.trainer.state.log_history if "plan_loss" in entry]
+    assert logged["plan_loss"] == pytest.approx(plan.mean_loss, rel=1e-4)
+    assert run.trainer.args.batch_sampler == "batch_sampler"
+
+
+def test_streams_keep_texts_apart(tmp_path: Path) -> None:
+    third = [f"w{i % 25}" for i in range(N)]  # rows 25 apart have it in common
+    seen = Run(tmp_path, data=stream(negative=third), options={"max_steps": 7, "save_strategy": "no"}).train()
+    assert all(len({row % 25 for row in batch}) == len(batch) for batch in seen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "text"),
+    [
+        ({"replan_every": 2}, {}, "replan_every must be left out for an IterableDataset; got 2"),
+        ({"embeddings": (1, 2)}, {}, "embeddings must be left out for an IterableDataset; got tuple"),
+        (
+            {},
+            {"dataloader_num_workers": 1},
+            "the process must be one without workers to plan an IterableDataset; got 1 w",
+        ),
+    ],
+)
+def test_what_streams_do_not_have_is_refused(tmp_path: Path, settings: Any, options: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Run(tmp_path, data=stream(), options={"max_steps": 2} | options, **settings)
+
+
+def test_arguments_come_back_and_are_attached_again(whole: tuple[Path, Run], tmp_path: Path) -> None:
+    folder, run = whole
+    args = torch.load(folder / "checkpoint-10" / "training_args.bin", weights_only=False)
+    assert repr(args.batch_sampler) == repr(run.planned) == "PlannedTexts(shuffled_epochs=0)"
+    model = tiny_model(tmp_path / "model")
+    PartialState()  # which arguments make when they are new
+    args.output_dir = str(tmp_path)
+    trainer = SentenceTransformerTrainer(
+        model, args, train_dataset=Dataset.from_dict(texts()), loss=losses.MultipleNegativesRankingLoss(model)
+    )
+    with pytest.raises(
+        ValueError, match=r"batch_sampler must be attached to the trainer, by attach\(trainer\); got Pla"
+    ):
+        trainer.train()
+    args.batch_sampler.attach(trainer)
+    trainer.train()
+    assert args.batch_sampler.sampler.plan is not None
+
+
+def test_settings_are_pickled(tmp_path: Path) -> None:
+    run = Run(tmp_path, selector=bc.Cut(pool=5), temperature=0.2, replan_every=2, dtype=torch.float16)
+    back = pickle.loads(pickle.dumps(run.planned))  # noqa: S301
+    assert isinstance(back, PlannedTexts)
+    assert (back.settings, back.options) == (run.planned.settings, run.planned.options)
+
+
+def test_another_batch_sampler_is_refused(tmp_path: Path) -> None:
+    run = Run(tmp_path, options=ONE_EPOCH)
+    run.trainer.args.batch_sampler = "batch_sampler"
     with pytest.raises(ValueError, match="batch_sampler must be this PlannedTexts in the training arguments; got"):
-        run.train()
+        run.trainer.train()
 
 
 @pytest.mark.parametrize("name", ["groups", "seed", "drop_last", "average_views", "nonsense"])
-def test_settings_that_are_the_trainers_or_unknown_are_refused_at_once(tmp_path: Path, name: str) -> None:
+def test_settings_that_are_the_trainers_or_unknown_are_refused_at_once(name: str) -> None:
     settings: dict[str, Any] = {name: 1}
     with pytest.raises(ValueError, match=f"^{name} must not be given here, where selector, .* can be; got 1$"):
-        PlannedTexts(tiny_model(tmp_path), **settings)
+        PlannedTexts(**settings)
 
 
 def test_a_data_set_without_texts_is_refused(tmp_path: Path) -> None:
-    planned = PlannedTexts(tiny_model(tmp_path))
-    planned.on_init_end(*[None] * 3)  # type: ignore[arg-type]
+    planned = Run(tmp_path).planned
     with pytest.raises(ValueError, match=r"train_dataset must have a column of texts; got \['label', 'x'\]"):
         planned(
             Dataset.from_dict({"x": [1, 2], "label": ["a", "b"]}),
@@ -201,13 +250,11 @@ def test_a_data_set_without_texts_is_refused(tmp_path: Path) -> None:
         )
 
 
-@given(st.lists(st.lists(st.integers(0, 12).map(str), min_size=1, max_size=3), min_size=1, max_size=20))
-def test_groups_are_the_rows_that_a_chain_of_texts_joins(rows: list[list[str]]) -> None:
-    slow = list(range(len(rows)))
-    for _ in rows:  # Long enough for the smallest number to reach the end of any chain.
-        slow = [min(slow[j] for j in range(len(rows)) if set(rows[i]) & set(rows[j])) for i in range(len(rows))]
-    fast = groups_by_text(rows)
-    assert [[a == b for b in slow] for a in slow] == [[a == b for b in fast] for a in fast]
+@given(st.lists(st.lists(st.integers(0, 12).map(str), min_size=1, max_size=3), min_size=2, max_size=20))
+def test_rows_are_in_conflict_where_they_hold_one_text(rows: list[list[str]]) -> None:
+    table = texts_of_rows(rows).toarray() > 0
+    for i, j in itertools.combinations(range(len(rows)), 2):
+        assert bool(set(rows[i]) & set(rows[j])) == bool((table[i] & table[j]).any())
 
 
 @pytest.fixture(scope="module")

@@ -223,3 +223,22 @@ def test_a_selector_of_ones_own() -> None:
     assert all(np.ptp(table[np.array(samples_of(batch)) % 50]) == 9 for batch in found)
     with pytest.raises(ValueError, match=r"^selector must be made first, as by ByNumber\(\); got the class ByNumber$"):
         StreamPlanner(batches, embed, selector=ByNumber)  # type: ignore[arg-type]
+
+
+def test_groups_are_kept_apart_in_each_pool() -> None:
+    labels = [[f"a{i % 13}", f"b{i % 7}"] for i in range(N)]
+
+    def groups_of(batch: Any) -> list[list[str]]:
+        return [labels[i] for i in samples_of(batch)]
+
+    planner = StreamPlanner(DataLoader(Stream(), batch_size=4), embed, pool=25, groups=groups_of)
+    for batch in planner:
+        held = [label for labels in groups_of(batch) for label in labels]
+        assert len(set(held)) == len(held)
+    assert planner.plan is not None
+    assert planner.plan.group_pairs == 0
+
+
+def test_groups_of_a_stream_are_asked_for_by_batch() -> None:
+    with pytest.raises(TypeError, match="groups must be None or a function of a batch; got list"):
+        StreamPlanner([], embed, groups=[1, 2])  # type: ignore[arg-type]

@@ -1,102 +1,98 @@
-import time
+"""Groups in all forms in which users give them, and how pairs of one group are counted."""
+
 from collections.abc import Callable
-from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.selection._interrupts import interrupted_after
+from scipy.sparse import coo_array, csr_array
 
 import batchcut as bc
 from batchcut.selection._epoch import deal
-from batchcut.selection._groups import count_group_pairs, group_codes, part_groups
+from batchcut.selection._groups import Groups, count_group_pairs, read_groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
+LABELS = st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=2, max_size=24)
 
-def fewest_pairs(sizes: list[int], rows: int) -> int:
-    """Pairs together where each group is spread evenly over batches of one size."""
-    return sum(
-        n % rows * (n // rows + 1) * (n // rows) // 2 + (rows - n % rows) * (n // rows) * (n // rows - 1) // 2
-        for n in sizes
+
+def in_conflict(lists: list[list[int]]) -> list[list[bool]]:
+    """Which samples have a label in common with which others."""
+    return [[i != j and bool(set(a) & set(b)) for j, b in enumerate(lists)] for i, a in enumerate(lists)]
+
+
+def as_lists(groups: Groups | None, count: int) -> list[list[int]]:
+    return (
+        [[] for _ in range(count)]
+        if groups is None
+        else [g.tolist() for g in np.split(groups.codes, groups.starts[1:-1])]
     )
 
 
-def slow_count(batches: Any, codes: Any) -> int:
-    return sum(codes[i] == codes[j] for row in batches for i in row for j in row if 0 <= i < j)
+@given(LABELS)
+def test_samples_of_several_groups_are_in_conflict_where_they_share_one(lists: list[list[int]]) -> None:
+    count = len(lists)
+    memberships = [(i, label) for i, labels in enumerate(lists) for label in set(labels)]
+    rows, columns = ([one[k] for one in memberships] for k in range(2))
+    table = coo_array((np.ones(len(rows)), (rows, columns)), shape=(count, 10))
+    for given_as in (lists, [[f"text {label}" for label in labels] for labels in lists], table, table.tocsr()):
+        found = as_lists(read_groups(given_as, count), count)
+        assert in_conflict(found) == in_conflict(lists)
+        assert all(groups == sorted(set(groups)) for groups in found)
 
 
-@given(st.integers(1, 8), st.integers(2, 8), st.integers(1, 12), st.integers(0, 100))
-def test_full_batches_are_parted_as_well_as_possible(rows: int, size: int, groups: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, groups, rows * size)
-    batches = rng.permutation(rows * size).reshape(rows, size)
-    parted = part_groups(batches, codes)
-    assert sorted(parted.ravel().tolist()) == list(range(rows * size))
-    assert count_group_pairs(parted, codes) == slow_count(parted, codes)
-    assert slow_count(parted, codes) == fewest_pairs(np.bincount(codes).tolist(), rows)
+@given(LABELS, st.integers(2, 6))
+def test_pairs_are_counted_once_however_much_they_share(lists: list[list[int]], size: int) -> None:
+    groups = read_groups(lists, len(lists))
+    if groups is not None:
+        batches = deal(np.random.default_rng(0).permutation(len(lists)), size)
+        conflict = in_conflict(lists)
+        slow = sum(conflict[i][j] for row in batches for i in row for j in row if 0 <= i < j)
+        assert count_group_pairs(batches, groups) == slow
 
 
-@pytest.mark.parametrize("count", [5, 7, 8])
-@pytest.mark.parametrize("seed", range(6))
-def test_short_batches_too(count: int, seed: int) -> None:
-    codes = np.random.default_rng(seed).integers(0, 4, count)
-    batches = deal(np.arange(count), 3)
-    parted = part_groups(batches, codes)
-    assert (parted[-1] >= 0).sum() == (batches[-1] >= 0).sum()
-    best = min(slow_count(deal(np.array(order), 3), codes) for order in permutations(range(count)))
-    assert slow_count(parted, codes) == best
+@given(LABELS, st.integers(0, 99))
+def test_some_samples_keep_their_groups(lists: list[list[int]], seed: int) -> None:
+    groups = read_groups(lists, len(lists))
+    if groups is not None:
+        rng = np.random.default_rng(seed)
+        some = rng.choice(len(lists), rng.integers(1, len(lists) + 1), replace=False)
+        whole = as_lists(groups, len(lists))
+        assert as_lists(groups.of(some), len(some)) == [whole[i] for i in some]
+        ranks = groups.ranks(some)
+        assert [[a == b for b in ranks] for a in ranks] == [[whole[i] == whole[j] for j in some] for i in some]
+        first, members = groups.members
+        owners = [[] for _ in lists]  # type: list[list[int]]
+        for group in range(groups.number):
+            for sample in members[first[group] : first[group + 1]]:
+                owners[sample].append(group)
+        assert owners == whole
 
 
-def test_parted_batches_are_left_as_they_are() -> None:
-    batches = np.arange(12).reshape(4, 3)
-    np.testing.assert_array_equal(part_groups(batches, np.tile([0, 1, 2], 4)), batches)
+def test_a_label_for_each_is_a_list_of_one() -> None:
+    one, several = read_groups([3, 1, 3, 2], 4), read_groups([[3], [1], [3], []], 4)
+    assert one is not None
+    assert several is not None
+    for groups in (one, several):
+        assert groups.single is not None
+        assert [[a == b for b in groups.single] for a in groups.single] == [
+            [a == b for b in (3, 1, 3, 2)] for a in (3, 1, 3, 2)
+        ]
+    assert one.checksum != several.checksum
+    assert read_groups(one, 4) is one
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
-        bc.Shuffle(),
-        bc.Shuffle(replacement="fixed"),
-        bc.Spectral(),
-        bc.Spectral(variant="authors", pool=4),
-        bc.Cut(),
-        bc.Cut(pool=4),
-    ],
-)
-@pytest.mark.parametrize("drop_last", [True, False])
-def test_selectors_keep_groups_apart(make_pairs: MakePairs, selector: Any, drop_last: bool) -> None:
-    count = 64 if getattr(selector, "pool", None) else 61
-    u, v = make_pairs(count, clusters=5)
-    groups = np.array([f"g{k % 9}" for k in range(count)])
-    plan = selector(u, v, batch_size=8, groups=groups, drop_last=drop_last)
-    assert plan.group_pairs == 0
-    one = selector(u, v, batch_size=8, groups=np.zeros(count, int), drop_last=drop_last)
-    assert one.group_pairs == sum(len(batch) * (len(batch) - 1) // 2 for batch in one)
-
-
-def test_drawn_batches_keep_groups_apart(make_pairs: MakePairs) -> None:
-    u, v = make_pairs(60)
-    plan = bc.Shuffle(replacement="with", steps=20)(u, v, batch_size=8, groups=np.arange(60) % 8)
-    assert plan.group_pairs == 0
-    few = bc.Shuffle(replacement="with", steps=5)(u, v, batch_size=8, groups=np.arange(60) % 4)
-    assert few.group_pairs >= 5 * 4
-
-
-def test_large_sets_keep_groups_apart(make_pairs: MakePairs) -> None:
-    u, v = make_pairs(6000, clusters=40)
-    plan = bc.Cut(rounds=1)(u, v, batch_size=16, groups=np.arange(6000) // 4)
-    assert plan.group_pairs == 0
-    assert plan.mean_loss > 2 * bc.Shuffle()(u, v, batch_size=16).mean_loss
-
-
-@pytest.mark.alone
-def test_parting_of_groups_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    u, v = make_pairs(16)
-    monkeypatch.setattr("batchcut.selection._groups._part", lambda *_: time.sleep(5))
-    assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=[0, 1] * 8)) < 3
+def test_a_group_larger_than_the_number_of_batches_is_told(make_pairs: MakePairs) -> None:
+    u, v = make_pairs(20)
+    text = "1 of the groups have more members than there are batches, 5, the largest 6"
+    for selector in (bc.Shuffle(), bc.Cut()):
+        with pytest.warns(RuntimeWarning, match=text):
+            plan = selector(u, v, batch_size=4, groups=[[0] if i < 6 else [i, i // 2] for i in range(20)])
+        assert plan.group_pairs == 1
+    bc.Shuffle()(u, v, batch_size=4, groups=[0] * 5 + list(range(1, 16)))
+    bc.Shuffle(replacement="with")(u, v, batch_size=4, groups=[0] * 6 + list(range(1, 15)))
 
 
 @pytest.mark.parametrize(
@@ -113,22 +109,36 @@ def test_parting_of_groups_can_be_interrupted(make_pairs: MakePairs, monkeypatch
     ],
 )
 def test_equal_groups_get_equal_codes(groups: object) -> None:
-    codes = group_codes(groups, 4)
-    assert codes is not None
-    assert codes[0] == codes[2]
-    assert len(np.unique(codes)) == 3
+    found = read_groups(groups, 4)
+    assert found is not None
+    assert found.single is not None
+    assert found.single[0] == found.single[2]
+    assert len(np.unique(found.single)) == 3
 
 
 def test_groups_of_one_are_no_groups() -> None:
-    assert group_codes(None, 3) is None
-    assert group_codes([5, 6, 7], 3) is None
+    assert read_groups(None, 3) is None
+    assert read_groups([5, 6, 7], 3) is None
+    assert read_groups([["a"], [], ["b", "c"]], 3) is None
+    assert read_groups([[], [], []], 3) is None
+    assert read_groups(np.arange(6).reshape(3, 2), 3) is None
+    assert read_groups(csr_array((3, 5)), 3) is None
 
 
 @pytest.mark.parametrize(
     ("groups", "error", "text"),
     [
         ([1, 2, 3], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(3,\)"),
-        ([[1], [2], [3], [4]], ValueError, r"groups must hold one entry for each of the 4 samples; got shape \(4, 1\)"),
+        (
+            np.ones((4, 1, 1), int),
+            ValueError,
+            r"groups must hold one entry for each of the 4 .*; got shape \(4, 1, 1\)",
+        ),
+        ([[1], [2]], ValueError, "groups must hold one entry for each of the 4 samples; got 2"),
+        ([[1], [2], 3, [4]], TypeError, "groups must hold a list of labels for each sample, if for any; got int"),
+        ([[1], ["1"], [], [4]], TypeError, "groups must hold integers or strings, not both; got 2 and 1 of them"),
+        ([[0.5], [], [], [4]], TypeError, "groups must hold integers or strings; got float64"),
+        (csr_array((3, 9)), ValueError, r"groups must have a row for each of the 4 samples; got shape \(3, 9\)"),
         ([0.5, 1, 2, 3], TypeError, "groups must hold integers or strings; got float64"),
         (np.zeros(4, "M8[D]"), TypeError, r"groups must hold integers or strings; got datetime64\[D\]"),
         (np.array([1, "a", None, 2], object), TypeError, "groups must hold integers or strings; got NoneType"),
@@ -141,4 +151,4 @@ def test_groups_of_one_are_no_groups() -> None:
 )
 def test_bad_groups_are_refused(groups: object, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        group_codes(groups, 4)
+        read_groups(groups, 4)

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from batchcut.selection._groups import read_groups
 from batchcut.selection._subsets import all_batches, draw_batches
 
 
@@ -18,6 +19,6 @@ def test_all_batches() -> None:
 
 def test_groups_may_leave_fewer_batches_than_were_asked_for() -> None:
     rng = np.random.default_rng(0)
-    drawn = draw_batches(np.arange(4), 2, 6, rng, np.array([0, 0, 1, 1]))
+    drawn = draw_batches(np.arange(4), 2, 6, rng, read_groups([0, 0, 1, 1], 4))
     assert drawn.shape == (6, 2)
     assert ((drawn < 2).sum(axis=1) == 1).all()

@@ -1,55 +1,62 @@
-"""sentence-transformers: batches planned from the texts, encoded by the model that trains."""
+"""sentence-transformers: batches planned from the embeddings that the loss computes."""
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
-from datasets import Dataset
-from sentence_transformers import SentenceTransformer
-from torch import Tensor
-from torch.utils.data import Sampler
-from tqdm.auto import tqdm
+from datasets import Dataset, DatasetDict, IterableDataset
+from sentence_transformers import SentenceTransformerTrainer
+from sentence_transformers.util import batch_to_device
+from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
-from batchcut._errors import check_integer, invalid
-from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
+from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.sampling import PlannedBatchSampler
+from batchcut.selection import BatchPlan
 
-from ._texts import groups_by_text
+from ._text_batches import TextBatches, figures_of_plan
+from ._text_recording import NumberedCollate, NumberedDataset, Recorder
+from ._text_stream import PlannedStream
 
-ROWS_AT_ONCE = 4096
 STATE_NAME = "batchcut"
+BANK_FILE = "batchcut_bank.pt"
 _SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "progress")
-
-Encode = Callable[[str, list[str]], Tensor]
+_OF_STREAMS = ("selector", "temperature")
 
 
 class PlannedTexts(TrainerCallback):
-    """Plans the training batches of a `SentenceTransformerTrainer`; both its batch sampler and a callback of it.
+    """Plans the training batches of a `SentenceTransformerTrainer`.
 
-        planned = PlannedTexts(model)
-        args = SentenceTransformerTrainingArguments(..., batch_sampler=planned)
-        trainer = SentenceTransformerTrainer(model, args, train_dataset=dataset, loss=loss, callbacks=[planned])
+        trainer = SentenceTransformerTrainer(model, args, train_dataset=dataset, loss=loss)
+        planned = PlannedTexts(trainer)
+        trainer.train()
 
-    The first two text columns are the pairs; where there is one, it is both sides. They are encoded by the model before
-    each plan, without gradient, each process its part. Rows with a text in common, in any column, share a batch only if
-    they must. Evaluation takes the rows in order. Checkpoints hold the plan, in `trainer_state.json`, and training goes
-    on from them with the same remaining batches.
+    The first two text columns are the pairs; where there is one, it is both sides. Their embeddings are those that the
+    loss computes while it trains, whichever loss it is, with the prompts and routes of the training. The first plan
+    needs some before: the model encodes all rows once, without gradient, each process its part; or `embeddings` are
+    given; or, with `shuffled_epochs=1`, the first epoch is shuffled and nothing is encoded.
 
-    The trainer has the batch sampler from its arguments and cannot be asked, so the callback tells training from
-    evaluation, keeps the state and gives it back.
+    Rows with a text in common, in any column, share a batch only if they must. τ is that of the loss. The seed and what
+    happens to the last batch (`dataloader_drop_last`) are the training arguments'. Evaluation takes the rows in order.
+    Checkpoints hold the plan and the bank, and training goes on from them with the same remaining batches.
+
+    The rows of an `IterableDataset` are planned ten batches at a time, and encoded for it, one forward pass more for
+    each row; in one process, without workers.
+
+    It becomes the batch sampler of the training arguments, and a callback of the trainer. In `training_args.bin` are
+    its settings: what is loaded from there is attached to another trainer by `attach`.
 
     Args:
-        model: the model that trains.
-        encode: gives the embeddings (n, d) of a column's name and n of its texts; if left out, `model.encode` does.
-            For models that encode queries and documents differently, or with prompts.
-        encode_batch_size: for `model.encode`.
+        trainer: the trainer; if left out, `attach` says which.
+        embeddings: u and v: (N, d), as wide as the model's, to plan the first epoch by; by names for a `DatasetDict`.
+        encode_batch_size: rows at a time, where the model encodes them.
         dtype: in which embeddings are kept.
         progress_bar: whether encoding shows one.
         settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, progress and shuffled_epochs, which
-            is 0 here. The seed and what happens to the last batch (`dataloader_drop_last`) are the training
-            arguments', the groups are those of the texts.
+            is 0 here.
 
     Attributes:
         sampler: that of the present training, with the last plan in `sampler.plan`.
@@ -58,26 +65,77 @@ class PlannedTexts(TrainerCallback):
 
     def __init__(
         self,
-        model: SentenceTransformer,
+        trainer: SentenceTransformerTrainer | None = None,
         *,
-        encode: Encode | None = None,
+        embeddings: tuple[Any, Any] | Mapping[str, tuple[Any, Any]] | None = None,
         encode_batch_size: int = 64,
         dtype: torch.dtype = torch.float32,
         progress_bar: bool = False,
         **settings: Any,
     ) -> None:
-        self.model = model
-        self.encode = encode
-        self.encode_batch_size = check_integer("encode_batch_size", encode_batch_size, at_least=1)
-        self.dtype = dtype
-        self.progress_bar = progress_bar
         for name in settings:
             if name not in _SETTINGS:
                 raise invalid(name, f"not be given here, where {', '.join(_SETTINGS)} can be", repr(settings[name]))
+        self.embeddings = embeddings
+        self.options: dict[str, Any] = {
+            "encode_batch_size": check_integer("encode_batch_size", encode_batch_size, at_least=1),
+            "dtype": dtype,
+            "progress_bar": progress_bar,
+        }
         self.settings = {"shuffled_epochs": 0} | settings
+        self.trainer: SentenceTransformerTrainer | None = None
         self._batches: list[TextBatches] = []
+        self._first_rows: list[int] = []
         self._kept_for: list[tuple[int, bool]] = []
-        self._called_back = False
+        self._resumed_from: str | bool | None = None
+        self._logged: BatchPlan | None = None
+        if trainer is not None:
+            self.attach(trainer)
+
+    def attach(self, trainer: SentenceTransformerTrainer) -> None:
+        """Plans the batches of a trainer, and records what its loss computes."""
+        if not isinstance(trainer, SentenceTransformerTrainer):
+            raise wrong_type("trainer", "be a SentenceTransformerTrainer", trainer)
+        if not isinstance(trainer.train_dataset, (Dataset, DatasetDict, IterableDataset)):
+            raise wrong_type("train_dataset", "be a data set or a DatasetDict", trainer.train_dataset)
+        self.trainer = trainer
+        trainer.add_callback(self)
+        if isinstance(trainer.train_dataset, IterableDataset):
+            self._attach_stream(trainer)
+            return
+        self._first_rows, trainer.train_dataset = _numbered(trainer.train_dataset)
+        trainer.args.batch_sampler = self
+        trainer.data_collator = cast(Any, NumberedCollate(trainer.data_collator))
+        recorder = Recorder(self._record)
+        recorder.watch(list(trainer.model.children())[-1])
+        train = trainer.train
+
+        def noted(resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+            self._resumed_from = resume_from_checkpoint
+            return train(resume_from_checkpoint, *args, **kwargs)
+
+        # Callbacks hear neither of the rows of a batch nor of the folder of a checkpoint.
+        vars(trainer).update(collect_features=recorder.through(trainer.collect_features), train=noted)
+
+    def _attach_stream(self, trainer: SentenceTransformerTrainer) -> None:
+        for name in self.settings:
+            if name not in _OF_STREAMS and self.settings[name]:
+                raise invalid(name, "be left out for an IterableDataset", repr(self.settings[name]))
+        if self.embeddings is not None:
+            raise invalid("embeddings", "be left out for an IterableDataset", type(self.embeddings).__name__)
+        args = trainer.args
+        if args.world_size > 1 or args.dataloader_num_workers:
+            rule = "be one without workers to plan an IterableDataset"
+            raise invalid("the process", rule, f"{args.world_size} with {args.dataloader_num_workers} workers each")
+        trainer.train_dataset = PlannedStream.of(
+            trainer.train_dataset,
+            self._embed,
+            labels=list(trainer.data_collator.valid_label_columns),
+            batch_size=args.train_batch_size,
+            seed=args.seed,
+            selector=self.settings.get("selector"),
+            temperature=self.settings.get("temperature", self._temperature(None)),
+        )
 
     @property
     def samplers(self) -> list[PlannedBatchSampler]:
@@ -100,29 +158,20 @@ class PlannedTexts(TrainerCallback):
         seed: int = 0,
     ) -> Any:  # The trainer declares a class of its own, and takes any batch sampler.
         """The batch sampler for a data set, a `TextBatches`; the trainer calls it."""
-        if not self._called_back:
-            raise invalid("callbacks", "hold the PlannedTexts that is the trainer's batch_sampler", "none of it")
+        if self.trainer is None:
+            raise invalid("batch_sampler", "be attached to the trainer, by attach(trainer)", repr(self))
         return TextBatches(
-            self, dataset, batch_size=batch_size, drop_last=drop_last, labels=valid_label_columns or [], seed=seed or 0
+            dataset, batch_size=batch_size, drop_last=drop_last, labels=valid_label_columns or [], seed=seed or 0
         )
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"{type(self).__name__}({settings})"
 
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """A string: the trainer pickles its arguments, and so this, into each checkpoint; not the model with them."""
-        return str, (repr(self),)
-
-    def on_init_end(
-        self,
-        args: TrainingArguments,  # noqa: ARG002
-        state: TrainerState,  # noqa: ARG002
-        control: TrainerControl,  # noqa: ARG002
-        **_: Any,
-    ) -> None:
-        """Notes that a trainer has this callback."""
-        self._called_back = True
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its settings: the trainer pickles its arguments, and so this, into each checkpoint; not itself with them."""
+        settings = {name: value for name, value in self.settings.items() if name != "progress"}
+        return _unattached, (self.options | settings,)
 
     def on_train_begin(
         self,
@@ -132,16 +181,22 @@ class PlannedTexts(TrainerCallback):
         **present: Any,
     ) -> None:
         """Tells the samplers of the training loader that they plan, and gives them their state."""
+        if self._stream is not None:
+            return
         self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
         self._kept_for = []
         if not self._batches:
             raise invalid("batch_sampler", "be this PlannedTexts in the training arguments", args.batch_sampler)  # type: ignore[attr-defined]
-        for batches in self._batches:
-            batches.start()
+        for name, batches in zip(self._names(), self._batches, strict=True):
+            settings: dict[str, Any] = {"temperature": self._temperature(name)} | self.settings
+            batches.start(self._embed, **self.options, **settings)
         kept = _kept_in(state).get(STATE_NAME) if state.global_step else None
         if kept:
             for sampler, packed in zip(self.samplers, kept, strict=True):
                 sampler.load_state_dict(packed | {"batches": _unpack(packed["batches"])})
+            self._load_banks(args)
+        else:
+            self._take_embeddings()
 
     def on_step_end(
         self,
@@ -150,135 +205,122 @@ class PlannedTexts(TrainerCallback):
         control: TrainerControl,  # noqa: ARG002
         **_: Any,
     ) -> None:
-        """Keeps the plans where the trainer's checkpoints will have them, as soon as they are made."""
+        """Keeps plans where the trainer's checkpoints will have them, and logs their figures, once they are made."""
+        if self._stream is not None and self._stream.plan is not self._logged:
+            self._logged = self._stream.plan
+            if self.trainer is not None and self._logged is not None:
+                self.trainer.log(figures_of_plan(self._logged))
         made = [(sampler.epoch, sampler.will_plan) for sampler in self.samplers]
         if made != self._kept_for:
             # Position 0: the trainer itself skips the batches that it has trained on.
             states = [sampler.state_dict(position=0) for sampler in self.samplers]
             _kept_in(state)[STATE_NAME] = [one | {"batches": _pack(one["batches"])} for one in states]
             self._kept_for = made
+        for name, batches in zip(self._names(), self._batches, strict=self._stream is None):
+            if batches.figures and self.trainer is not None:
+                start = f"{name}_" if name else ""
+                self.trainer.log({start + figure: value for figure, value in batches.figures.items()})
+                batches.figures = {}
 
-    def embed(self, column: str, texts: list[str]) -> Tensor:
-        """(n, d) the embeddings of n texts of a column; the model is left in the mode that it was in."""
-        if self.encode is not None:
-            return self.encode(column, texts)
-        training = self.model.training
-        try:
-            embeddings: Tensor = self.model.encode(
-                texts, batch_size=self.encode_batch_size, convert_to_tensor=True, show_progress_bar=False
-            )
-        finally:
-            self.model.train(training)
-        return embeddings
-
-
-class TextBatches(Sampler[list[int]]):
-    """The batches of one data set: planned in training, in order otherwise."""
-
-    def __init__(
+    def on_save(
         self,
-        owner: PlannedTexts,
-        dataset: Dataset,
-        *,
-        batch_size: int,
-        drop_last: bool,
-        labels: Sequence[str],
-        seed: int,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,  # noqa: ARG002
+        **_: Any,
     ) -> None:
-        self.owner = owner
-        self.dataset = dataset
-        self.columns = _text_columns(dataset, labels)
-        self.size = batch_size
-        self.drop_last = drop_last
-        self.seed = seed
-        self.sharding = _this_process()
-        self.planned: PlannedBatchSampler | None = None
-        self.epoch = 0
+        """Puts the banks into the checkpoint, those of all processes joined."""
+        for sampler in self.samplers:
+            if sampler.sharding.world_size > 1:
+                sampler.bank.join()
+        folder = Path(str(args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
+        if state.is_world_process_zero and self.samplers and not args.save_only_model:
+            torch.save([sampler.bank.state_dict() for sampler in self.samplers], folder / BANK_FILE)
+
+    def _load_banks(self, args: TrainingArguments) -> None:
+        """From the checkpoint; where its file is missing, all is encoded before the next plan."""
+        found: Any = self._resumed_from
+        folder = get_last_checkpoint(str(args.output_dir)) if found is True else found  # type: ignore[no-untyped-call]
+        if folder and Path(str(folder), BANK_FILE).exists():
+            states = torch.load(Path(str(folder), BANK_FILE), map_location="cpu", weights_only=True)
+            for sampler, state in zip(self.samplers, states, strict=True):
+                sampler.bank.load_state_dict(state)
+        else:
+            for batches in self._batches:
+                batches.lacks_bank = True
 
     @property
-    def batch_size(self) -> int | None:
-        """None where processes get batches that differ in size; accelerate would lose some of them."""
-        even = self.drop_last or len(self.dataset) % (self.size * self.sharding.world_size) == 0
-        return self.size if even or self.sharding.world_size == 1 else None
+    def _stream(self) -> PlannedStream | None:
+        data = None if self.trainer is None else self.trainer.train_dataset
+        return data if isinstance(data, PlannedStream) else None
 
-    def set_epoch(self, epoch: int) -> None:
-        """Says which epoch the next pass is; the trainer calls it."""
-        self.epoch = epoch
-        if self.planned is not None:
-            self.planned.set_epoch(epoch)
+    def _names(self) -> list[str | None]:
+        """The names of the data sets; None is that of the only one."""
+        data = None if self.trainer is None else self.trainer.train_dataset
+        return list(data) if isinstance(data, DatasetDict) else [None]
 
-    def start(self) -> None:
-        """Makes the sampler: from now on batches are planned."""
-        bank = EmbeddingBank(len(self.dataset), dtype=self.owner.dtype)
-        self.planned = PlannedBatchSampler(
-            bank,
-            batch_size=self.size,
-            seed=self.seed,
-            groups=groups_by_text(self._rows()),
-            drop_last=self.drop_last,
-            sharding=self.sharding,
-            **self.owner.settings,
-        )
+    def _temperature(self, name: str | None) -> float | None:
+        loss: Any = None if self.trainer is None else self.trainer.loss
+        return temperature_of(loss[name] if isinstance(loss, dict) else loss)
 
-    def __len__(self) -> int:
-        if self.planned is not None:
-            return len(self.planned)
-        used = len(self.dataset)
-        if self.drop_last:
-            unit = self.size * self.sharding.world_size
-            used = used // unit * unit
-        return self.sharding.count(-(-used // self.size))
+    def _take_embeddings(self) -> None:
+        """Fills the banks with the embeddings that the user has."""
+        for name, sampler in zip(self._names(), self.samplers, strict=True):
+            given = self.embeddings.get(str(name)) if isinstance(self.embeddings, Mapping) else self.embeddings
+            if given is not None:
+                u, v = (torch.as_tensor(side) for side in given)
+                width = None if self.trainer is None else self.trainer.model.get_embedding_dimension()
+                if width is not None and u.shape != (len(sampler.bank), width):
+                    rule = f"have shape {(len(sampler.bank), width)}, a row of the model's width for each of the data"
+                    raise invalid("embeddings", rule, tuple(u.shape))
+                sampler.bank.record(torch.arange(len(u)), u, v)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        # A generator, so that nothing is encoded for passes that a loader begins and throws away.
-        if self.planned is None:
-            yield from self._in_order()
-        else:
-            if self.planned.will_plan:
-                self._fill(self.planned.bank)
-            yield from self.planned
+    def _record(self, rows: Tensor, u: Tensor, v: Tensor) -> None:
+        place = sum(int(rows[0]) >= first for first in self._first_rows) - 1
+        if place < len(self.samplers):
+            self.samplers[place].bank.record(rows - self._first_rows[place], u, v)
 
-    def _in_order(self) -> Iterator[list[int]]:
-        rows = list(range(len(self.dataset)))
-        for start in range(0, len(rows) - (self.size - 1 if self.drop_last else 0), self.size):
-            yield rows[start : start + self.size]
-
-    def _fill(self, bank: EmbeddingBank) -> None:
-        """Encodes the rows of this process; the sampler joins those of all."""
-        mine = range(self.sharding.rank, len(self.dataset), self.sharding.world_size)
-        quiet = self.sharding.rank > 0 or not self.owner.progress_bar
-        with tqdm(total=len(mine), desc="Encoding", disable=quiet) as bar:
-            for start in range(0, len(mine), ROWS_AT_ONCE):
-                rows = list(mine[start : start + ROWS_AT_ONCE])
-                texts = zip(self.columns[:2], self._texts(rows), strict=True)
-                sides = [self.owner.embed(name, column) for name, column in texts]
-                bank.record(torch.tensor(rows), sides[0], sides[-1])
-                bar.update(len(rows))
-
-    def _texts(self, rows: list[int]) -> list[list[str]]:
-        """The texts of the columns that are embedded."""
-        batch = self.dataset[rows]
-        return [batch[name] for name in self.columns[:2]]
-
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        for start in range(0, len(self.dataset), ROWS_AT_ONCE):
-            batch = self.dataset[start : start + ROWS_AT_ONCE]
-            yield from zip(*(batch[name] for name in self.columns), strict=True)
+    @torch.no_grad()
+    def _embed(self, rows: list[dict[str, Any]]) -> tuple[Tensor, Tensor]:
+        """u, v: (b, d) of some rows, by what the collator makes of them in training; the model's mode stays."""
+        trainer = cast(SentenceTransformerTrainer, self.trainer)
+        model = cast(nn.Module, trainer.model)
+        inputs = batch_to_device(trainer.data_collator(rows), trainer.args.device)
+        inputs.pop("dataset_name", None)
+        training = model.training
+        model.eval()
+        try:
+            with trainer.compute_loss_context_manager():
+                sides = [model(column)["sentence_embedding"].float() for column in trainer.collect_features(inputs)[0]]
+        finally:
+            model.train(training)
+        return sides[0], sides[-1]
 
 
-def _text_columns(dataset: Dataset, labels: Sequence[str]) -> list[str]:
-    first = dataset[0]
-    columns = [name for name in first if isinstance(first[name], str) and name not in (*labels, "dataset_name")]
-    if not columns:
-        raise invalid("train_dataset", "have a column of texts", sorted(first))
-    return columns
+def temperature_of(loss: Any) -> float | None:
+    """τ of a loss of sentence-transformers: its temperature, or 1 / scale; of a wrapper, that of the loss within."""
+    for name, exponent in (("temperature", 1), ("scale", -1)):
+        value = getattr(loss, name, None)
+        if isinstance(value, (int, float)) and value > 0:
+            return float(value) ** exponent
+    inner = getattr(loss, "loss", None)
+    return None if inner is None else temperature_of(inner)
 
 
-def _this_process() -> Sharding:
-    """Which process this is; accelerate has wrapped the sampler and deals its batches out."""
-    if dist.is_available() and dist.is_initialized():
-        return Sharding(rank=dist.get_rank(), world_size=dist.get_world_size(), mode="dealt")
-    return Sharding()
+def _unattached(settings: dict[str, Any]) -> PlannedTexts:
+    return PlannedTexts(**settings)
+
+
+def _numbered(data: Dataset | DatasetDict) -> tuple[list[int], Dataset | DatasetDict]:
+    """The number of the first row of each data set, and the data with rows that say their numbers."""
+    if isinstance(data, Dataset):
+        return [0], NumberedDataset.of(data, 0)
+    firsts, numbered, count = [], DatasetDict(), 0
+    for name, part in data.items():
+        firsts.append(count)
+        numbered[name] = NumberedDataset.of(part, count)
+        count += len(part)
+    return firsts, numbered
 
 
 def _text_batches_in(sampler: Any) -> list[TextBatches]:

@@ -3,26 +3,20 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array
 
 
-def groups_by_text(rows: Iterable[Sequence[str]]) -> NDArray[np.int64]:
-    """(N,) the same number for rows that have a text in common, in any column, directly or by a chain of rows.
+def texts_of_rows(rows: Iterable[Sequence[str]]) -> csr_array:
+    """(N, T) which of T different texts each row holds, in any column: the groups of a plan.
 
-    Rows and texts are the nodes of a graph, joined where a row holds a text; a group is a connected component.
+    So two rows share a batch only if they must where they have a text in common, and a chain of rows, as mined
+    negatives make of nearly all, keeps nobody apart who has none.
     """
     numbers: dict[str, int] = {}
-    of_row: list[int] = []
-    of_text: list[int] = []
-    count = 0
+    texts: list[int] = []
+    starts = [0]
     for row in rows:
-        for text in row:
-            of_row.append(count)
-            of_text.append(numbers.setdefault(text, len(numbers)))
-        count += 1
-    edges = (np.ones(len(of_row), np.int8), (of_row, np.array(of_text, np.int64) + count))
-    graph = coo_array(edges, shape=(count + len(numbers),) * 2)
-    labels: NDArray[np.int32] = connected_components(graph, directed=False)[1][:count]
-    return labels.astype(np.int64)
+        texts += [numbers.setdefault(text, len(numbers)) for text in row]
+        starts.append(len(texts))
+    ones = np.ones(len(texts), np.int8)
+    return csr_array((ones, np.array(texts, np.int64), np.array(starts)), shape=(len(starts) - 1, len(numbers)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from batchcut._errors import invalid, wrong_type
 from batchcut._progress import Progress
 from batchcut._random import Stream, generator
-from batchcut.selection import BatchPlan, Selector, exchange_samples, random_partition, used_samples
+from batchcut.selection import BatchPlan, Groups, Selector, exchange_samples, random_partition, used_samples
 
 from ._bank import EmbeddingBank
 from ._distributed import Sharding, many_processes
@@ -60,7 +60,7 @@ class Planner:
     selector: Selector
     temperature: float | None
     seed: int
-    groups: Indices | None
+    groups: Groups | None
     drop_last: bool
     multiple_of: int
     sharding: Sharding
@@ -175,8 +175,8 @@ class Planner:
     def _used(self, epoch: int) -> Indices:
         return used_samples(len(self.bank), unit=self.unit, seed=self.seed, epoch=epoch, drop_last=self.drop_last)
 
-    def _groups_of(self, used: Indices) -> Indices | None:
-        return None if self.groups is None else self.groups[used]
+    def _groups_of(self, used: Indices) -> Groups | None:
+        return None if self.groups is None else self.groups.of(used)
 
     def _planned(self, epoch: int) -> BatchPlan:
         self.bank.warn_of_refused()
@@ -230,14 +230,18 @@ class Planner:
         return outcome[0]
 
 
-def in_random_order(batches: Indices, random: np.random.Generator, *, groups: Indices | None) -> Indices:
+def in_random_order(batches: Indices, random: np.random.Generator, *, groups: Groups | None) -> Indices:
     """The batches (K, B) in random order; a short one stays last."""
     full = int((batches[:, -1] >= 0).sum())
     order = random.permutation(full)
     last = batches[full:]
     if groups is not None and last.size:
         # A last batch too small to share is joined with the one before it: one with none of its groups.
-        apart = np.flatnonzero(~np.isin(groups[batches[order]], groups[last[last >= 0]]).any(axis=1))[-1:]
+        inside = groups.of(batches[order].ravel())
+        kin = np.isin(inside.codes, groups.of(last[last >= 0]).codes)
+        meets = np.zeros(full, bool)
+        meets[np.repeat(np.arange(batches[order].size), np.diff(inside.starts))[kin] // batches.shape[1]] = True
+        apart = np.flatnonzero(~meets)[-1:]
         order = np.append(np.delete(order, apart), order[apart])
     return batches[np.append(order, np.arange(full, len(batches)))]
 

@@ -1,7 +1,6 @@
 """Batches from a plan, for any loader."""
 
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,8 +20,9 @@ from batchcut.selection import (
     Selector,
     check_selector,
     check_temperature,
-    group_codes,
+    read_groups,
     selector_in_words,
+    warn_of_large_groups,
 )
 
 from ._background import draw_background
@@ -94,7 +94,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         selector: how to choose; `Cut()` if left out.
         temperature: τ of the loss, for a selector that has none of its own.
         seed: of all randomness, together with the epoch.
-        groups: an integer or string for each sample; two of one group share a batch only if they must.
+        groups: an integer or string for each sample, or a list of them for each; two with one in common share a batch
+            only if they must.
         drop_last: where the numbers do not divide, leave out the remainder, other samples each epoch; if False, every
             sample is used every epoch, in some smaller batches.
         multiple_of: make the number of batches a multiple of this, where a framework deals them out to processes.
@@ -152,7 +153,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             selector=self.selector,
             temperature=None if temperature is None else check_temperature(temperature),
             seed=self.seed,
-            groups=group_codes(groups, len(bank)),
+            groups=read_groups(groups, len(bank)),
             drop_last=drop_last,
             multiple_of=check_integer("multiple_of", multiple_of, at_least=1),
             sharding=self.sharding,
@@ -161,6 +162,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
             progress=progress,
         )
         self._planner.check_sizes()
+        if self.selector.covers:
+            warn_of_large_groups(self._planner.groups, self._planner.count(planned=False), stacklevel=2)
         self.plan: BatchPlan | None = None
         self.sampler = EpochSampler(self)
         self.epoch = 0
@@ -376,7 +379,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "seed": self.seed,
             "selector": selector_in_words(self.selector),
             "temperature": self.temperature,
-            "groups": None if groups is None else zlib.crc32(groups.tobytes()),
+            "groups": None if groups is None else groups.checksum,
             "drop_last": self.drop_last,
             "average_views": self.average_views,
             "replan_every": self.replan_every,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from batchcut._errors import check_integer, invalid, wrong_type
-from batchcut.selection import BatchPlan, Cut, Selector, check_selector, check_temperature
+from batchcut.selection import BatchPlan, Cut, Groups, Selector, check_selector, check_temperature, read_groups
 
 from ._batch import Embed, embedded, evaluating, join, length, take, usable
 from ._distributed import with_company
@@ -37,6 +37,8 @@ class StreamPlanner:
         selector: how to choose; `Cut()` if left out.
         temperature: τ of the loss, for a selector that has none of its own.
         seed: of all randomness, together with the epoch and the number of the pool.
+        groups: called with a batch, gives the groups of its samples as a selector takes them: a label for each, or a
+            list of labels for each. Two samples with one in common share a batch only if they must.
 
     Attributes:
         epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
@@ -52,9 +54,13 @@ class StreamPlanner:
         selector: Selector | None = None,
         temperature: float | None = None,
         seed: int = 0,
+        groups: Callable[[Any], Iterable[Any]] | None = None,
     ) -> None:
+        if groups is not None and not callable(groups):
+            raise wrong_type("groups", "be None or a function of a batch", groups)
         self.stream = stream
         self.embed = embed
+        self.groups = groups
         self.pool = check_integer("pool", pool, at_least=1)
         self.selector: Selector = Cut() if selector is None else check_selector(selector)
         self.temperature = None if temperature is None else check_temperature(temperature)
@@ -92,12 +98,25 @@ class StreamPlanner:
         # A pool is a set of its own, with random numbers of its own.
         stream = (epoch << 32) + number
         plan = self.selector(
-            u, v, batch_size=size, seed=self.seed, epoch=stream, drop_last=False, temperature=self.temperature
+            u,
+            v,
+            batch_size=size,
+            seed=self.seed,
+            epoch=stream,
+            groups=self._groups_of(pool, len(u)),
+            drop_last=False,
+            temperature=self.temperature,
         )
         self.plan = replace(plan, epoch=epoch)
         samples, rows = join(pool), with_company(list(self.plan))
         pool.clear()  # so that the samples are held once
         return (take(samples, row.tolist()) for row in rows)
+
+    def _groups_of(self, pool: list[Any], count: int) -> Groups | None:
+        """Read here, so that not every pool with a large group warns."""
+        if self.groups is None:
+            return None
+        return read_groups([label for batch in pool for label in self.groups(batch)], count)
 
     def _embeddings(self, pool: list[Any]) -> tuple[Tensor, Tensor]:
         sides = []

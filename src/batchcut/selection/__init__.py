@@ -34,7 +34,9 @@ from ._epoch import random_partition as random_partition
 from ._epoch import used_samples as used_samples
 from ._gradient_table import GradientTable as GradientTable
 from ._gradient_table import gradient_table as gradient_table
-from ._groups import group_codes as group_codes
+from ._groups import Groups as Groups
+from ._groups import read_groups as read_groups
+from ._groups import warn_of_large_groups as warn_of_large_groups
 from ._inputs import unit_rows as unit_rows
 from ._selector import check_selector as check_selector
 from ._selector import selector_in_words as selector_in_words

@@ -5,8 +5,9 @@ import numpy as np
 from batchcut._errors import check_integer
 from batchcut._random import Stream, generator
 
-from ._groups import group_codes, part_groups
+from ._groups import Groups, read_groups
 from ._inputs import Ints, check_batch_size
+from ._parting import part_groups
 
 
 def used_samples(count: int, *, unit: int, seed: int = 0, epoch: int = 0, drop_last: bool = True) -> Ints:
@@ -38,10 +39,9 @@ def deal(order: Ints, batch_size: int) -> Ints:
     return batches.reshape(rows, batch_size)
 
 
-def shuffled_batches(samples: Ints, batch_size: int, *, seed: int, epoch: int, codes: Ints | None) -> Ints:
+def shuffled_batches(samples: Ints, batch_size: int, *, seed: int, epoch: int, groups: Groups | None) -> Ints:
     """A random partition (K, B) of the samples, groups parted: a function of (seed, epoch), for all selectors one."""
-    batches = deal(generator(Stream.SHUFFLE, seed, epoch).permutation(samples), batch_size)
-    return batches if codes is None else part_groups(batches, codes)
+    return part_groups(deal(generator(Stream.SHUFFLE, seed, epoch).permutation(samples), batch_size), groups)
 
 
 def random_partition(
@@ -53,7 +53,7 @@ def random_partition(
     """
     size = check_batch_size(batch_size, check_integer("count", count, at_least=2))
     used = used_samples(count, unit=size, seed=seed, epoch=epoch, drop_last=drop_last)
-    return shuffled_batches(used, size, seed=seed, epoch=epoch, codes=group_codes(groups, count))
+    return shuffled_batches(used, size, seed=seed, epoch=epoch, groups=read_groups(groups, count))
 
 
 def exchange_samples(batches: Ints, leaving: Ints, entering: Ints, *, groups: object = None, count: int) -> Ints:
@@ -61,11 +61,9 @@ def exchange_samples(batches: Ints, leaving: Ints, entering: Ints, *, groups: ob
 
     So a plan of one epoch serves another, in which other samples sit out.
     """
-    codes = group_codes(groups, count)
     successor = np.arange(count)
     successor[leaving] = entering
-    exchanged = np.where(batches >= 0, successor[batches], -1)
-    return exchanged if codes is None else part_groups(exchanged, codes)
+    return part_groups(np.where(batches >= 0, successor[batches], -1), read_groups(groups, count))
 
 
 def check_pool(pool: object) -> None:

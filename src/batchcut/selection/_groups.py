@@ -1,35 +1,149 @@
-"""Samples that must not be negatives of each other: groups as codes, whose pairs are parted by swaps."""
+"""Samples that must not be negatives of each other: those that have a group in common."""
 
+import warnings
+import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from batchcut._errors import invalid, wrong_dtype, wrong_type
-from batchcut._interrupts import interruptible
 
 from ._inputs import Ints, as_array
 from .compute import kernel
 
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 
-def group_codes(groups: object, count: int) -> Ints | None:
-    """One integer per sample, equal where the groups are equal; None where no group has two members."""
-    if groups is None:
-        return None
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of N samples, of which each may be of none, one or several; two with one in common are in conflict.
+
+    So conflicts take as much memory as there are memberships, where a list of all pairs would be of quadratic length.
+
+    Attributes:
+        starts: (N + 1,) where the groups of each sample begin in `codes`.
+        codes: (M,) sample i is of the groups codes[starts[i] : starts[i + 1]], ascending.
+        number: How many groups there are.
+    """
+
+    starts: Ints
+    codes: Ints
+    number: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def single(self) -> Ints | None:
+        """(N,) a number for each sample, equal where two are in conflict; None where a sample is of several groups."""
+        sizes = np.diff(self.starts)
+        if sizes.max() > 1:
+            return None
+        codes = self.number + np.arange(len(self))
+        codes[sizes == 1] = self.codes
+        return codes
+
+    @property
+    def checksum(self) -> int:
+        """A number by which a state knows these groups again."""
+        return zlib.crc32(self.codes.tobytes(), zlib.crc32(self.starts.tobytes()))
+
+    @cached_property
+    def members(self) -> tuple[Ints, Ints]:
+        """Where the samples of each group begin, (number + 1,), and the samples, (M,)."""
+        samples = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        sizes = np.bincount(self.codes, minlength=self.number)
+        return np.concatenate([[0], np.cumsum(sizes)]), samples[np.argsort(self.codes, kind="stable")]
+
+    def of(self, samples: Ints) -> "Groups":
+        """The groups of some samples, which are numbered anew; the groups keep their numbers."""
+        first, sizes = self.starts[samples], np.diff(self.starts)[samples]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)
+        return Groups(starts, self.codes[places], self.number)
+
+    def ranks(self, samples: Ints) -> Ints:
+        """(n,) numbers that sort some samples by their groups, equal where all groups are."""
+        found = self.of(samples)
+        keys = [tuple(part) for part in np.split(found.codes, found.starts[1:-1])]
+        rank = {key: place for place, key in enumerate(sorted(set(keys)))}
+        return np.array([rank[key] for key in keys], np.int64)
+
+
+def read_groups(groups: object, count: int) -> Groups | None:
+    """The groups of N samples from what a user gives; None where no two samples have one in common.
+
+    That is a label for each sample, an integer or a string; a list of labels for each, or a row of an array (N, g); or
+    a sparse array (N, G) whose row i is not zero at the groups of sample i.
+    """
+    if groups is None or isinstance(groups, Groups):
+        return groups
+    if hasattr(groups, "tocoo"):
+        return _of_sparse(groups, count)
+    is_listed = isinstance(groups, (list, tuple)) or (isinstance(groups, np.ndarray) and groups.dtype.kind == "O")
+    listed: Any = groups
+    if is_listed and any(isinstance(labels, _SEVERAL) for labels in listed):
+        return _of_lists(listed, count)
     labels = as_array("groups", groups)
-    if labels.ndim != 1 or len(labels) != count:
+    if labels.ndim not in (1, 2) or len(labels) != count:
         raise invalid("groups", f"hold one entry for each of the {count} samples", f"shape {labels.shape}")
+    codes = _codes(labels.ravel(), groups)
+    if labels.ndim == 2:
+        return _of_memberships(np.repeat(np.arange(count), labels.shape[1]), codes, count)
+    number = int(codes.max()) + 1
+    return Groups(np.arange(count + 1), codes, number) if number < count else None
+
+
+def _of_lists(lists: Any, count: int) -> Groups | None:
+    if len(lists) != count:
+        raise invalid("groups", f"hold one entry for each of the {count} samples", len(lists))
+    for labels in lists:
+        if not isinstance(labels, _SEVERAL):
+            raise wrong_type("groups", "hold a list of labels for each sample, if for any", labels)
+    flat = [label for labels in lists for label in labels]
+    if not flat:
+        return None
+    samples = np.repeat(np.arange(count), [len(labels) for labels in lists])
+    return _of_memberships(samples, _codes(as_array("groups", flat), flat), count)
+
+
+def _of_sparse(table: Any, count: int) -> Groups | None:
+    if table.ndim != 2 or table.shape[0] != count:
+        raise invalid("groups", f"have a row for each of the {count} samples", f"shape {table.shape}")
+    found = table.tocoo()
+    held = found.data != 0
+    return _of_memberships(found.row[held].astype(np.int64), found.col[held].astype(np.int64), count)
+
+
+def _of_memberships(samples: Ints, codes: Ints, count: int) -> Groups | None:
+    """Groups from (sample, group) pairs in any order; those of one member are left out."""
+    if not len(codes):
+        return None
+    width = int(codes.max()) + 1
+    samples, codes = np.divmod(np.unique(samples * width + codes), width)
+    shared = np.bincount(codes) > 1
+    if not shared.any():
+        return None
+    kept = shared[codes]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(samples[kept], minlength=count))])
+    return Groups(starts, (np.cumsum(shared) - 1)[codes[kept]], int(shared.sum()))
+
+
+def _codes(labels: npt.NDArray[Any], given: object) -> Ints:
+    """(n,) integers in the order of the labels, equal where these are."""
     if labels.dtype.kind == "O":
         _check_labels(labels)
         ids = {label: code for code, label in enumerate(sorted(set(labels), key=_rank))}
-        codes = np.fromiter((ids[label] for label in labels), np.int64, count)
-    elif labels.dtype.kind in "iuUST":
-        if labels.dtype.kind in "US" and isinstance(groups, (list, tuple)):
-            _check_labels(groups)  # NumPy has made strings of all that stood beside one
-        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    else:
+        return np.fromiter((ids[label] for label in labels), np.int64, len(labels))
+    if labels.dtype.kind not in "iuUST":
         raise wrong_dtype("groups", "hold integers or strings", labels.dtype.name)
-    return codes if int(codes.max()) + 1 < count else None
+    if labels.dtype.kind in "US" and isinstance(given, (list, tuple)):
+        _check_labels(given)  # NumPy has made strings of all that stood beside one
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
 def _rank(label: Any) -> tuple[bool, Any]:
@@ -51,127 +165,53 @@ def _check_labels(labels: Iterable[object]) -> None:
         raise wrong_dtype("groups", "hold integers or strings, not both", f"{numbers} and {words} of them")
 
 
-def part_groups(batches: Ints, codes: Ints) -> Ints:
-    """Returns `batches` (K, B) after swaps that leave as few pairs of one group together as is possible.
-
-    The pairs together, Σ_{g,b} n(g,b)(n(g,b) − 1)/2 with n(g,b) members of g in b, are least if and only if each
-    group is spread evenly. As long as n(g,a) > n(g,b) + 1, batches of equal size have some h with n(h,b) > n(h,a);
-    swapping a g of `a` for an h of `b` lowers the sum. So swaps end at the minimum, and at no worse place.
-    They are made with the nearest batch that will do, so an order of similar batches stays one.
-    """
-    parted = batches.copy()
-    short = int((batches[-1] >= 0).sum())
-    if short < batches.shape[1]:
-        _fill_short(parted, codes, short)
-        parted[:-1] = part_groups(parted[:-1], codes)
-        return parted
-    samples = parted.ravel()
-    interruptible(_part, parted, codes, samples[np.argsort(codes[samples], kind="stable")])
-    return parted
+def warn_of_large_groups(groups: Groups | None, batches: int, *, stacklevel: int) -> None:
+    """Says that some groups have more members than there are batches, so that no plan keeps them apart."""
+    sizes = np.zeros(1, np.int64) if groups is None else np.bincount(groups.codes)
+    large = int((sizes > batches).sum())
+    if large:
+        warnings.warn(
+            f"{large} of the groups have more members than there are batches, {batches}, the largest {sizes.max()}: "
+            "some of them share a batch, and plan.group_pairs counts the pairs",
+            RuntimeWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
-def count_group_pairs(batches: Ints, codes: Ints) -> int:
-    """How many pairs of one group share a batch."""
-    rows = np.broadcast_to(np.arange(len(batches))[:, None], batches.shape)[batches >= 0]
-    keys = rows * (int(codes.max()) + 1) + codes[batches[batches >= 0]]
-    sizes = np.unique(keys, return_counts=True)[1]
-    return int((sizes * (sizes - 1) // 2).sum())
-
-
-def _fill_short(batches: Ints, codes: Ints, short: int) -> None:
-    """Swaps members into the short batch, in place, until the others can be parted as well as is possible.
-
-    With n(g) members outside, spread evenly over the K − 1 full batches, one more of g inside costs
-    c(g) − ⌊(n(g) − 1) / (K − 1)⌋ pairs. The costs are convex, so exchanging the dearest for the cheapest is optimal.
-    """
-    full, last = batches[:-1], batches[-1, :short]
-    inside = np.bincount(codes[last], minlength=int(codes.max()) + 1)
-    outside = np.bincount(codes[full.ravel()], minlength=len(inside))
-    while True:
-        enter = np.where(outside > 0, inside - (outside - 1) // len(full), batches.size)
-        leave = np.where(inside > 0, inside - 1 - outside // len(full), -batches.size)
-        come, go = int(enter.argmin()), int(leave.argmax())
-        if enter[come] >= leave[go]:
-            return
-        row, column = divmod(int(np.flatnonzero(codes[full.ravel()] == come)[0]), full.shape[1])
-        place = int(np.flatnonzero(codes[last] == go)[0])
-        full[row, column], last[place] = last[place], full[row, column]
-        for group, step in ((come, 1), (go, -1)):
-            inside[group] += step
-            outside[group] -= step
+def count_group_pairs(batches: Ints, groups: Groups) -> int:
+    """How many pairs that share a batch (K, B) have a group in common."""
+    filled = batches >= 0
+    sizes, found = filled.sum(axis=1), groups.of(batches[filled])
+    rows = np.repeat(np.repeat(np.arange(len(batches)), sizes), np.diff(found.starts))
+    keys, times = np.unique(rows * groups.number + found.codes, return_counts=True)
+    if groups.single is not None:
+        return int((times * (times - 1) // 2).sum())
+    crowded = np.unique(keys[times > 1] // groups.number)
+    return int(_count_pairs(batches[crowded], groups.starts, groups.codes))
 
 
 @kernel
-def _count(row: Ints, codes: Ints, group: int) -> int:
-    found = 0
-    for sample in row:
-        found += codes[sample] == group
+def in_common(starts: Ints, codes: Ints, i: int, j: int) -> int:
+    """How many groups two samples have in common."""
+    found, at, other = 0, starts[i], starts[j]
+    while at < starts[i + 1] and other < starts[j + 1]:
+        if codes[at] == codes[other]:
+            found += 1
+            at += 1
+            other += 1
+        elif codes[at] < codes[other]:
+            at += 1
+        else:
+            other += 1
     return found
 
 
 @kernel
-def _exchange(batches: Ints, codes: Ints, home: Ints, a: int, b: int, group: int) -> bool:
-    """Swaps one of `group` in batch a for a sample of b whose group is more frequent in b than in a."""
-    for j in range(batches.shape[1]):
-        other = codes[batches[b, j]]
-        if other == group or _count(batches[b], codes, other) <= _count(batches[a], codes, other):
-            continue
-        for i in range(batches.shape[1]):
-            if codes[batches[a, i]] == group:
-                leaves, enters = batches[a, i], batches[b, j]
-                batches[a, i], batches[b, j] = enters, leaves
-                home[leaves], home[enters] = b, a
-                return True
-    return False
-
-
-@kernel
-def _spread(batches: Ints, codes: Ints, home: Ints, held: Ints, a: int, group: int) -> bool:
-    """Moves members of `group` out of batch a to the nearest batches with at least two fewer."""
-    count, moved = len(batches), False
-    for distance in range(1, count):
-        for b in (a - distance, a + distance):
-            if 0 <= b < count:
-                while held[a] > held[b] + 1 and _exchange(batches, codes, home, a, b, group):
-                    held[a] -= 1
-                    held[b] += 1
-                    moved = True
-        if held[a] < 2:
-            break
-    return moved
-
-
-@kernel
-def _part_one(batches: Ints, codes: Ints, home: Ints, held: Ints, samples: Ints) -> None:
-    """Parts the group whose members are `samples`; `held` is all zero before and after."""
-    group = codes[samples[0]]
-    moved = False
-    for sample in samples:
-        held[home[sample]] += 1
-        moved |= held[home[sample]] > 1
-    while moved and held.max() - held.min() > 1:
-        moved = False
-        for sample in samples:
-            a = home[sample]
-            if held[a] > 1:
-                moved |= _spread(batches, codes, home, held, a, group)
-    for sample in samples:
-        held[home[sample]] = 0
-
-
-@kernel
-def _part(batches: Ints, codes: Ints, samples: Ints) -> None:
-    """Parts the groups in place, one after the other; `samples` are those of `batches`, sorted by group."""
-    home = np.zeros(len(codes), np.int64)
-    held = np.zeros(len(batches), np.int64)
-    for row in range(len(batches)):
-        for sample in batches[row]:
-            home[sample] = row
-    start = 0
-    while start < len(samples):
-        stop = start + 1
-        while stop < len(samples) and codes[samples[stop]] == codes[samples[start]]:
-            stop += 1
-        if stop - start > 1:
-            _part_one(batches, codes, home, held, samples[start:stop])
-        start = stop
+def _count_pairs(batches: Ints, starts: Ints, codes: Ints) -> int:
+    total = 0
+    for row in batches:
+        for s in range(len(row)):
+            for t in range(s):
+                if row[s] >= 0 and row[t] >= 0 and in_common(starts, codes, row[s], row[t]) > 0:
+                    total += 1
+    return total

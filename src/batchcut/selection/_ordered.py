@@ -106,7 +106,7 @@ class Ordered(Selector):
         rng = request.generator(Stream.SHUFFLE)
         kept = []
         for step in range(steps):
-            candidates = draw_batches(samples, request.batch_size, k, rng, request.codes)
+            candidates = draw_batches(samples, request.batch_size, k, rng, request.groups)
             kept.append(candidates[largest(score(request.pairs, candidates, request.weighting).losses, self.q)])
             request.report(step / steps)
         return np.concatenate(kept)

@@ -9,8 +9,9 @@ from batchcut._progress import Progress, silent
 from batchcut._random import Stream, generator
 
 from ._epoch import batch_count, deal, shuffled_batches, used_samples
-from ._groups import group_codes, part_groups
+from ._groups import Groups, read_groups
 from ._inputs import Ints, Pairs, as_array, check_batch_size, unit_pairs
+from ._parting import part_groups
 from ._weights import Weighting
 from .compute import Crew
 
@@ -29,7 +30,8 @@ class Request:
         batch_size: B.
         seed: With `epoch`, what all randomness is a function of.
         epoch: The epoch that the batches are for.
-        codes: (N,) integers, equal where groups are; None where no two samples are of one group.
+        groups: Which samples must not share a batch, those with a group in common: sample i is of the groups
+            groups.codes[groups.starts[i] : groups.starts[i + 1]]. None where no two have one in common.
         drop_last: Whether N mod B samples are left out.
         weighting: τ as `weighting.temperature`, B and the margin, by which batches are scored.
         crew: Threads to work with: `crew.map(function, tasks)`.
@@ -42,7 +44,7 @@ class Request:
     batch_size: int
     seed: int
     epoch: int
-    codes: Ints | None
+    groups: Groups | None
     drop_last: bool
     weighting: Weighting
     crew: Crew
@@ -62,12 +64,12 @@ class Request:
         return deal(order, self.batch_size)
 
     def parted(self, batches: Ints) -> Ints:
-        """`batches` after the fewest swaps nearby that leave no more pairs of one group together than must be."""
-        return batches if self.codes is None else part_groups(batches, self.codes)
+        """`batches` after a few swaps nearby that leave no more pairs of one group together than must be."""
+        return part_groups(batches, self.groups)
 
     def shuffled(self) -> Ints:
         """The partition that `Shuffle` gives this seed and epoch, groups parted (`alg:sgd_wo_replacement`)."""
-        return shuffled_batches(self.used, self.batch_size, seed=self.seed, epoch=self.epoch, codes=self.codes)
+        return shuffled_batches(self.used, self.batch_size, seed=self.seed, epoch=self.epoch, groups=self.groups)
 
     def at_epoch(self, epoch: int) -> "Request":
         """The same request for another epoch, with the samples that are in use then."""
@@ -106,7 +108,7 @@ def open_request(
         batch_size=size,
         seed=first,
         epoch=second,
-        codes=group_codes(groups, len(pairs)),
+        groups=read_groups(groups, len(pairs)),
         drop_last=drop_last,
         weighting=Weighting.of(pairs, size, temperature, margin),
         crew=crew,

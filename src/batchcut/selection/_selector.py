@@ -16,7 +16,7 @@ from batchcut._interrupts import interrupts_kept
 from batchcut._progress import Progress
 
 from ._epoch import batch_count
-from ._groups import count_group_pairs
+from ._groups import Groups, count_group_pairs, warn_of_large_groups
 from ._inputs import Ints
 from ._plan import BatchPlan
 from ._request import Request, open_request
@@ -101,7 +101,8 @@ class Selector(ABC):
             batch_size: B, between 2 and N.
             seed: With `epoch`, what all randomness is a function of.
             epoch: Which epoch the plan is for.
-            groups: An integer or a string per sample; two of one group share a batch only if they must.
+            groups: An integer or a string per sample, or a list of them for each; two samples with one in common share
+                a batch only if they must. A sparse array (N, G) says the same by what is not zero in row i.
             drop_last: Where B does not divide N, leave out N mod B samples, others each epoch; if False, they make one
                 short batch.
             temperature: τ, where the selector itself has none; 0.1 where neither has one.
@@ -126,6 +127,8 @@ class Selector(ABC):
                 crew=crew,
                 progress=progress,
             )
+            if self.covers and not isinstance(groups, Groups):
+                warn_of_large_groups(request.groups, request.batch_count, stacklevel=2)
             return self._plan(request, self.choose(request), started)
 
     def _plan(self, request: Request, chosen: Ints | Chosen, started: float) -> BatchPlan:
@@ -152,7 +155,7 @@ class Selector(ABC):
             losses=chosen.losses,
             weights=chosen.weights,
             left_over=np.flatnonzero(times == 0),
-            group_pairs=0 if request.codes is None else count_group_pairs(batches, request.codes),
+            group_pairs=0 if request.groups is None else count_group_pairs(batches, request.groups),
             margin_pairs=chosen.margin_pairs,
             seconds=time.perf_counter() - started,
         )

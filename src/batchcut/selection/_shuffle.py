@@ -9,6 +9,7 @@ from batchcut._errors import check_choice, check_integer, invalid
 from batchcut._interrupts import interruptible
 from batchcut._random import Stream
 
+from ._groups import Groups, in_common
 from ._inputs import Floats, Ints
 from ._request import Request
 from ._selector import Selector
@@ -89,7 +90,7 @@ class Shuffle(Selector):
         steps = self.batch_count(len(samples), request.batch_size) // self.per_step
         drawn = []
         for step in range(steps):
-            drawn.append(draw_batches(samples, request.batch_size, self.per_step, rng, request.codes))
+            drawn.append(draw_batches(samples, request.batch_size, self.per_step, rng, request.groups))
             request.report(step / steps)
         return np.concatenate(drawn)
 
@@ -104,12 +105,12 @@ def part_similar(request: Request, batches: Ints) -> Ints:
     parted = batches.copy()
     pairs, weighting = request.pairs, request.weighting
     bars = weighting.bars * np.float32(weighting.temperature)
-    codes = np.arange(len(pairs)) if request.codes is None else request.codes
+    groups = request.groups or Groups(np.zeros(len(pairs) + 1, np.int64), np.empty(0, np.int64), 0)
     rng = request.generator()
     rows = max(1, _ROWS_AT_ONCE // batches.shape[1])
     for start in range(0, len(batches), rows):
         tries = rng.integers(0, batches.size, (min(rows, len(batches) - start), batches.shape[1], _TRIES))
-        interruptible(_part_similar, pairs.u, pairs.v, bars, codes, parted, start, tries)
+        interruptible(_part_similar, pairs.u, pairs.v, bars, groups.starts, groups.codes, parted, start, tries)
         request.report(start / len(batches))
     return parted
 
@@ -127,18 +128,19 @@ def _clashes(
     u: Floats,
     v: Floats,
     bars: Floats,
+    starts: Ints,
     codes: Ints,
     row: Ints,
     sample: int,
     place: int,
 ) -> tuple[int, int]:
-    """How many of a batch are of one group with `sample`, and how many similar to it, were it at `place`."""
+    """How many groups of a batch are those of `sample`, and how many similar to it, were it at `place`."""
     kin, similar = 0, 0
     for j in range(len(row)):
         other = row[j]
         if j == place or other < 0:
             continue
-        kin += codes[other] == codes[sample]
+        kin += in_common(starts, codes, other, sample)
         both = _dot(u[sample], v[other]) + _dot(u[other], v[sample])
         similar += both >= bars[sample] + bars[other]
     return kin, similar
@@ -149,6 +151,7 @@ def _part_similar(
     u: Floats,
     v: Floats,
     bars: Floats,
+    starts: Ints,
     codes: Ints,
     batches: Ints,
     start: int,
@@ -161,7 +164,7 @@ def _part_similar(
             x = batches[a, i]
             if x < 0:
                 continue
-            kin, similar = _clashes(u, v, bars, codes, batches[a], x, i)
+            kin, similar = _clashes(u, v, bars, starts, codes, batches[a], x, i)
             for target in tries[a - start, i]:
                 if similar == 0:
                     break
@@ -169,11 +172,11 @@ def _part_similar(
                 y = batches[b, j]
                 if a == b or y < 0:
                     continue
-                there_kin, there = _clashes(u, v, bars, codes, batches[b], x, j)
+                there_kin, there = _clashes(u, v, bars, starts, codes, batches[b], x, j)
                 if there >= similar:
                     continue
-                y_kin, y_similar = _clashes(u, v, bars, codes, batches[b], y, j)
-                back_kin, back = _clashes(u, v, bars, codes, batches[a], y, i)
+                y_kin, y_similar = _clashes(u, v, bars, starts, codes, batches[b], y, j)
+                back_kin, back = _clashes(u, v, bars, starts, codes, batches[a], y, i)
                 if there + back < similar + y_similar and there_kin + back_kin <= kin + y_kin:
                     batches[a, i], batches[b, j] = y, x
                     break

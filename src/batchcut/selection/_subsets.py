@@ -7,27 +7,29 @@ import numpy as np
 
 from batchcut._errors import invalid
 
-from ._inputs import Ints
+from ._groups import Groups
+from ._inputs import Flags, Ints
+from .compute import kernel
 
 _MOST_BATCHES = 5_000_000
 
 
-def draw_batches(samples: Ints, batch_size: int, count: int, rng: np.random.Generator, codes: Ints | None) -> Ints:
+def draw_batches(samples: Ints, batch_size: int, count: int, rng: np.random.Generator, groups: Groups | None) -> Ints:
     """Draws `count` different subsets of B of the samples, each as likely as any other (`alg:sgd_w_replacement`).
 
-    With `codes`, a subset holds two samples of one group only where there are fewer than B groups.
+    With `groups`, each is filled in a random order by samples that have no group in common with those before; others
+    come in only where there are none left.
     """
-    groups = len(samples) if codes is None else len(np.unique(codes[samples]))
     possible = math.comb(len(samples), batch_size)
     if count > possible:
         raise invalid("batches drawn in a step", f"be at most C({len(samples)}, {batch_size}) = {possible}", count)
-    if groups == len(samples) and 2 * count > possible:  # too many of all there are to wait for new ones by chance
+    if groups is None and 2 * count > possible:  # too many of all there are to wait for new ones by chance
         return samples[all_batches(len(samples), batch_size)[np.sort(rng.choice(possible, count, replace=False))]]
     rows: list[Ints] = []
     seen: set[bytes] = set()
     misses = 0
     while len(rows) < count:
-        row = _draw_one(samples, batch_size, rng, codes, min(groups, batch_size))
+        row = _draw_one(samples, batch_size, rng, groups)
         key = np.sort(row).tobytes()
         if key not in seen or misses > 64 * count:  # groups may leave fewer subsets than were asked for
             rows.append(row)
@@ -52,10 +54,28 @@ def all_batches(count: int, batch_size: int) -> Ints:
     )
 
 
-def _draw_one(samples: Ints, batch_size: int, rng: np.random.Generator, codes: Ints | None, distinct: int) -> Ints:
-    if codes is None:
+def _draw_one(samples: Ints, batch_size: int, rng: np.random.Generator, groups: Groups | None) -> Ints:
+    if groups is None:
         return np.asarray(rng.choice(samples, batch_size, replace=False, shuffle=False))
     order = rng.permutation(samples)
-    first = np.sort(np.unique(codes[order], return_index=True)[1])[:distinct]
-    rest = np.setdiff1d(np.arange(len(order)), first, assume_unique=True)[: batch_size - distinct]
-    return np.asarray(order[np.concatenate([first, rest])])
+    apart = _apart(order, batch_size, groups.starts, groups.codes, np.zeros(groups.number, np.bool_))
+    rest = np.setdiff1d(np.arange(len(order)), apart, assume_unique=True)[: batch_size - len(apart)]
+    return np.asarray(order[np.concatenate([apart, rest])])
+
+
+@kernel
+def _apart(order: Ints, most: int, starts: Ints, codes: Ints, taken: Flags) -> Ints:
+    """Places of up to so many samples, the first that have no group in common with one before."""
+    places, count = np.empty(most, np.int64), 0
+    for place in range(len(order)):
+        first, last, free = starts[order[place]], starts[order[place] + 1], True
+        for at in range(first, last):
+            free &= not taken[codes[at]]
+        if free:
+            for at in range(first, last):
+                taken[codes[at]] = True
+            places[count] = place
+            count += 1
+            if count == most:
+                break
+    return places[:count]

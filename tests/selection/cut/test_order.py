@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection.compute import ALONE, crew_of
 from batchcut.selection.cut import _tuning as tuning
@@ -131,7 +132,8 @@ def test_the_order_is_of_what_samples_are(
     for places in (np.arange(count), moved):
         pairs = unit_pairs(u[places], v[places])
         there = None if codes is None else codes[places]
-        order = content_order(pairs, np.arange(count), there)
+        groups = None if there is None else Groups(np.arange(count + 1), there, 4)
+        order = content_order(pairs, np.arange(count), groups)
         assert sorted(order) == list(range(count))
         found.append((pairs.u[order], pairs.v[order], 0 if there is None else there[order]))
     for one, other in zip(*found, strict=True):

@@ -24,6 +24,7 @@ from batchcut.selection.cut._seek import seek
 MakePairs = Callable[..., tuple[Any, Any]]
 
 
+@pytest.mark.filterwarnings("ignore:.* of the groups have more members")
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data())
@@ -177,6 +178,7 @@ def test_threads_do_not_matter(make_pairs: MakePairs, count: int, pool: int | No
         np.testing.assert_array_equal(plan.losses, plans[0].losses)
 
 
+@pytest.mark.filterwarnings("ignore:.* of the groups have more members")
 @settings(max_examples=30)
 @given(st.data())
 def test_names_of_samples_do_not_matter(make_pairs: MakePairs, data: st.DataObject) -> None:

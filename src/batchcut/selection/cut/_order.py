@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchcut._progress import Progress
+from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import Doubles, Floats, Ints, Pairs
 from batchcut.selection.compute import Crew, add_rows, batch_totals, kernel, most_similar, unit
 
@@ -195,16 +196,16 @@ def _root_of(root: Ints, k: int) -> int:
     return k
 
 
-def content_order(pairs: Pairs, samples: Ints, codes: Ints | None) -> Ints:
+def content_order(pairs: Pairs, samples: Ints, groups: Groups | None) -> Ints:
     """`samples` sorted by how far they lie in a fixed direction: the same samples in any order give the same.
 
     Rounding of the embeddings moves those alone that lie equally far but for it. Where there is no telling even then,
-    bytes and then groups decide. Copies of one group are left as they stand; it does not matter which of them is which.
+    bytes and then groups decide. Copies of the same groups are left as they stand: either may be the other.
     """
     rows = np.concatenate([pairs.u[samples], pairs.v[samples]], axis=1)
     bytes_of_rows = rows.view(np.dtype((np.bytes_, rows.shape[1] * rows.itemsize)))[:, 0]
-    groups = np.zeros(len(samples), np.int64) if codes is None else codes[samples]
-    return samples[np.lexsort((groups, bytes_of_rows, _distance(rows)))]
+    ranks = np.zeros(len(samples), np.int64) if groups is None else groups.ranks(samples)
+    return samples[np.lexsort((ranks, bytes_of_rows, _distance(rows)))]
 
 
 def _distance(rows: Floats) -> Doubles:

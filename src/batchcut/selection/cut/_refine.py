@@ -5,13 +5,14 @@ from functools import partial
 import numpy as np
 
 from batchcut._progress import Progress, silent
+from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import Floats, Ints, Pairs
 from batchcut.selection._request import Request
 from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import ALONE, Crew, PoolWeights, weigh, weigh_fast
 
 from . import _tuning as tuning
-from ._refine_kernels import Indices, disturb, improve, sum_by_batch
+from ._refine_kernels import Indices, Kin, disturb, improve, sum_by_batch
 
 
 def refine_pools(
@@ -34,7 +35,7 @@ def refine_pools(
 
     def task(k: int) -> Ints:
         within = told if len(pools) == 1 else silent
-        known, where = weights.pop(k, None), (request.pairs, pools[k], request.codes, request.weighting)
+        known, where = weights.pop(k, None), (request.pairs, pools[k], request.groups, request.weighting)
         return refine(*where, kicks=kicks, rng=streams[k], crew=alone, told=within, weights=known, half=half)
 
     return np.concatenate((alone if len(pools) == 1 else crew).map(task, range(len(pools)), told))
@@ -52,7 +53,7 @@ def _weigh_large(request: Request, pools: list[Ints], *, half: bool) -> dict[int
 def refine(
     pairs: Pairs,
     batches: Ints,
-    codes: Ints | None,
+    groups: Groups | None,
     weighting: Weighting,
     *,
     kicks: int,
@@ -80,24 +81,23 @@ def refine(
         weights = pool_weights(pairs, samples, weighting, crew, half=half)
     told(1 / (2 + rounds))
     members, place = _layout(batches)
-    kin, held = kinship(codes, samples, place, len(batches))
+    kin = kinship(groups, samples, place, len(batches))
     sums = _sums_by_batch(weights, place, len(batches), crew)
-    state, least = (members, place, sums, kin, held), least_gain(sums[:, :count])
+    state, least = (members, place, sums, kin), least_gain(sums[:, :count])
+    changed = (members, place, sums, kin.held)
     _climb(weights, state, least, crew)
     for done in range(rounds):
         told((2 + done) / (2 + rounds))
         chosen = rng.integers(0, count, (max(1, count // tuning.KICKED), 2), np.int32)
-        before = [array.copy() for array in state]
+        before = [array.copy() for array in changed]
         gain = disturb(weights, *state, chosen) + _climb(weights, state, least, crew)
         if gain <= 0:
-            for array, old in zip(state, before, strict=True):
+            for array, old in zip(changed, before, strict=True):
                 array[...] = old
     return np.where(members >= 0, samples[members], -1)
 
 
-def _climb(
-    weights: PoolWeights, state: tuple[Indices, Indices, Floats, Indices, Indices], least: np.float32, crew: Crew
-) -> float:
+def _climb(weights: PoolWeights, state: tuple[Indices, Indices, Floats, Kin], least: np.float32, crew: Crew) -> float:
     """Sweeps over all pairs of batches, until nothing gains; returns the gain."""
     rows = len(state[0])
     total, changed = 0.0, np.ones(rows, np.bool_)
@@ -199,14 +199,17 @@ def _layout(batches: Ints) -> tuple[Indices, Indices]:
     return members, rows[filled]
 
 
-def kinship(codes: Ints | None, samples: Ints, place: Indices, rows: int) -> tuple[Indices, Indices]:
-    """The group of each sample within the pool, -1 for one alone, and how many of each are in each batch."""
-    alone = np.full(len(samples), -1, np.int32)
-    if codes is None:
-        return alone, np.zeros((0, rows), np.int32)
-    _, group, sizes = np.unique(codes[samples], return_inverse=True, return_counts=True)
-    shared = np.cumsum(sizes > 1, dtype=np.int32) - 1
-    kin = np.where(sizes[group] > 1, shared[group], alone).astype(np.int32)
+def kinship(groups: Groups | None, samples: Ints, place: Indices, rows: int) -> Kin:
+    """The groups of each sample within the pool, those with one member there apart, and where their members are."""
+    row = np.arange(len(samples), dtype=np.int32)
+    if groups is None:
+        return Kin(row, np.zeros(len(samples) + 1, np.int32), np.empty(0, np.int32), np.zeros((0, rows), np.int32))
+    found = groups.of(samples)
+    _, code, sizes = np.unique(found.codes, return_inverse=True, return_counts=True)
+    kept = sizes[code] > 1
+    codes = (np.cumsum(sizes > 1, dtype=np.int32) - 1)[code[kept]].astype(np.int32)
+    owner = np.repeat(row, np.diff(found.starts))[kept]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(samples)))]).astype(np.int32)
     held = np.zeros((int((sizes > 1).sum()), rows), np.int32)
-    np.add.at(held, (kin[kin >= 0], place[kin >= 0]), 1)
-    return kin, held
+    np.add.at(held, (codes, place[owner]), 1)
+    return Kin(row, starts, codes, held)

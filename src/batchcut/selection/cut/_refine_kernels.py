@@ -1,5 +1,7 @@
 """The kernels of Refine: swaps of two samples between batches of one pool, while the within-batch weight grows."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,6 +9,22 @@ from batchcut.selection._inputs import Flags, Floats, Ints
 from batchcut.selection.compute import PoolWeights, kernel, weight_of
 
 Indices = npt.NDArray[np.int32]
+
+
+class Kin(NamedTuple):
+    """The groups of the samples of a pool; one that has no other member there does not count.
+
+    Attributes:
+        row: (P,) which row of the lists below is that of each sample or position.
+        starts: (P + 1,) where the groups of a row begin in `codes`.
+        codes: (M,) groups, ascending in each row.
+        held: (groups, m) members of each group in each batch; no rows: no groups.
+    """
+
+    row: Indices
+    starts: Indices
+    codes: Indices
+    held: Indices
 
 
 @kernel
@@ -32,17 +50,49 @@ def _true_gain(weights: PoolWeights, members: Indices, i: int, a: int, j: int, b
 
 
 @kernel
-def keeps_groups_apart(kin: Indices, held: Indices, i: int, a: int, j: int, b: int) -> bool:
-    """Whether a swap leaves no more pairs of one group together; held[g, b] counts members of g in b."""
-    g, h = kin[i], kin[j]
-    if g == h:  # so it is with no groups at all: both are -1
+def cost_of_move(kin: Kin, i: int, a: int, b: int) -> tuple[int, int]:
+    """How many more pairs of one group there are if i goes from a to b, and how many it has in b: held[g, b] over g."""
+    more, there = 0, 0
+    if len(kin.held) > 0:
+        for at in range(kin.starts[kin.row[i]], kin.starts[kin.row[i] + 1]):
+            met = kin.held[kin.codes[at], b]
+            there += met
+            more += met - kin.held[kin.codes[at], a] + 1
+    return more, there
+
+
+@kernel
+def is_allowed(kin: Kin, i: int, mine: tuple[int, int], j: int, yours: tuple[int, int]) -> bool:
+    """Whether a swap leaves no more pairs of one group together, given what it costs each to move alone.
+
+    A pair counts for each group in common. A group of both costs each of them one that the swap does not.
+    """
+    more = mine[0] + yours[0]
+    if more <= 0:
         return True
-    change = 0
-    if g >= 0:
-        change += held[g, b] - held[g, a] + 1
-    if h >= 0:
-        change += held[h, a] - held[h, b] + 1
-    return change <= 0
+    if 2 * min(mine[1], yours[1]) < more:  # each group in common is one that either has in the other's batch
+        return False
+    at, last = kin.starts[kin.row[i]], kin.starts[kin.row[i] + 1]
+    other, end = kin.starts[kin.row[j]], kin.starts[kin.row[j] + 1]
+    while at < last and other < end:  # both ascend
+        if kin.codes[at] == kin.codes[other]:
+            more -= 2
+            at += 1
+            other += 1
+        elif kin.codes[at] < kin.codes[other]:
+            at += 1
+        else:
+            other += 1
+    return more <= 0
+
+
+@kernel
+def move_kin(kin: Kin, i: int, source: int, target: int) -> None:
+    """Counts the members of groups anew after a sample has gone from one batch to another."""
+    if len(kin.held) > 0:
+        for at in range(kin.starts[kin.row[i]], kin.starts[kin.row[i] + 1]):
+            kin.held[kin.codes[at], source] -= 1
+            kin.held[kin.codes[at], target] += 1
 
 
 @kernel
@@ -59,8 +109,7 @@ def _best_swap(
     weights: PoolWeights,
     members: Indices,
     sums: Floats,
-    kin: Indices,
-    held: Indices,
+    kin: Kin,
     a: int,
     b: int,
     least: np.float32,
@@ -83,6 +132,8 @@ def _best_swap(
         most = max(most, yours[t])
     if highest + most <= best:
         return first, second
+    if len(kin.held) > 0:
+        return _best_allowed(weights, ours[: len(mine)], theirs[: len(yours)], kin, a, b, least, wish)
     for s in range(len(mine)):
         if mine[s] + most <= best:
             continue
@@ -92,8 +143,55 @@ def _best_swap(
                 continue
             j = int(theirs[t])
             gain = mine[s] + yours[t] - np.float32(2) * weight_of(weights[i, j])
-            if gain > best and keeps_groups_apart(kin, held, i, a, j, b):
+            if gain > best:
                 best, first, second = gain, i, j
+    return first, second
+
+
+@kernel
+def _best_allowed(
+    weights: PoolWeights,
+    ours: Indices,
+    theirs: Indices,
+    kin: Kin,
+    a: int,
+    b: int,
+    least: np.float32,
+    wish: Floats,
+) -> tuple[int, int]:
+    """As `_best_swap`, of those that bring no more of a group together; `wish` is known.
+
+    Those that wish most to leave are often those whom a group keeps from it. So the wishes of possible partners alone
+    decide whether to look further: for a sample that is free to go, others that are, and for one that is not, those who
+    have groups in its batch.
+    """
+    mine, yours = wish[0, : len(ours)], wish[1, : len(theirs)]
+    costs = np.empty((len(theirs), 2), np.int64)
+    free, held, fewest = np.float32(-np.inf), np.float32(-np.inf), 0
+    for t in range(len(theirs)):
+        costs[t, 0], costs[t, 1] = cost_of_move(kin, int(theirs[t]), b, a)
+        fewest = min(fewest, costs[t, 0])
+        free = max(free, yours[t]) if costs[t, 0] <= 0 else free
+        held = max(held, yours[t]) if costs[t, 1] > 0 else held
+    best, first, second = least, -1, -1
+    for s in range(len(ours)):
+        if mine[s] + max(free, held) <= best:
+            continue
+        i = int(ours[s])
+        cost = cost_of_move(kin, i, a, b)
+        bound = held if cost[1] > 0 else np.float32(-np.inf)
+        if cost[0] + fewest <= 0:
+            bound = max(free, held) if cost[0] < 0 else max(bound, free)
+        if mine[s] + bound <= best:
+            continue
+        for t in range(len(theirs)):
+            if mine[s] + yours[t] <= best:
+                continue
+            j = int(theirs[t])
+            if is_allowed(kin, i, cost, j, (costs[t, 0], costs[t, 1])):
+                gain = mine[s] + yours[t] - np.float32(2) * weight_of(weights[i, j])
+                if gain > best:
+                    best, first, second = gain, i, j
     return first, second
 
 
@@ -103,8 +201,7 @@ def _swap(
     members: Indices,
     place: Indices,
     sums: Floats,
-    kin: Indices,
-    held: Indices,
+    kin: Kin,
     i: int,
     j: int,
 ) -> None:
@@ -120,11 +217,8 @@ def _swap(
         change = weight_of(won[k]) - weight_of(lost[k])
         here[k] += change
         there[k] -= change
-    if held.shape[0] > 0:
-        for sample, source, target in ((i, a, b), (j, b, a)):
-            if kin[sample] >= 0:
-                held[kin[sample], source] -= 1
-                held[kin[sample], target] += 1
+    move_kin(kin, i, a, b)
+    move_kin(kin, j, b, a)
 
 
 @kernel
@@ -133,8 +227,7 @@ def improve(
     members: Indices,
     place: Indices,
     sums: Floats,
-    kin: Indices,
-    held: Indices,
+    kin: Kin,
     changed: Flags,
     now: Flags,
     at: Ints,
@@ -152,8 +245,7 @@ def improve(
         members: (m, B) samples of each batch; a short one ends in -1.
         place: (P,) batch of each sample.
         sums: (m, P) from `sum_by_batch`.
-        kin: (P,) group of each sample within the pool, -1 for one alone.
-        held: (groups, m) members of each group in each batch; no rows: no groups.
+        kin: The groups of the samples.
         changed: (m,) which batches changed in the sweep before.
         now: (m,) which have changed in this one.
         at: (2,) how far apart the next two batches are, and the first of them; (1, 0) begins a sweep, (m, 0) ends it.
@@ -168,11 +260,11 @@ def improve(
             if work <= 0:
                 return total
             work -= width * width
-            i, j = _best_swap(weights, members, sums, kin, held, a, b, least, wish)
+            i, j = _best_swap(weights, members, sums, kin, a, b, least, wish)
             gain = _true_gain(weights, members, i, a, j, b) if i >= 0 else 0.0
             if gain <= 0:
                 break
-            _swap(weights, members, place, sums, kin, held, i, j)
+            _swap(weights, members, place, sums, kin, i, j)
             work -= len(place)
             now[a] = now[b] = True
             total += gain
@@ -188,8 +280,7 @@ def disturb(
     members: Indices,
     place: Indices,
     sums: Floats,
-    kin: Indices,
-    held: Indices,
+    kin: Kin,
     chosen: Indices,
 ) -> float:
     """Swaps, in place, the pairs of samples `chosen` (n, 2) and returns the gain, most likely a loss.
@@ -200,7 +291,7 @@ def disturb(
     for k in range(len(chosen)):
         i, j = int(chosen[k, 0]), int(chosen[k, 1])
         a, b = int(place[i]), int(place[j])
-        if a != b and keeps_groups_apart(kin, held, i, a, j, b):
+        if a != b and is_allowed(kin, i, cost_of_move(kin, i, a, b), j, cost_of_move(kin, j, b, a)):
             total += _true_gain(weights, members, i, a, j, b)
-            _swap(weights, members, place, sums, kin, held, i, j)
+            _swap(weights, members, place, sums, kin, i, j)
     return total

@@ -7,6 +7,7 @@ import numpy as np
 
 from batchcut._progress import Progress, silent
 from batchcut.selection._epoch import pool_bounds
+from batchcut.selection._groups import count_group_pairs
 from batchcut.selection._inputs import Ints
 from batchcut.selection._request import Request
 from batchcut.selection._score import Chosen, score
@@ -33,7 +34,7 @@ def search(request: Request, *, pool: int | None, rounds: int | None) -> Ints | 
     if len(bounds) > 1:
         return search_pools(request, shuffled, bounds, rounds)
     found = search_pools(request, _nameless(request).shuffled(), bounds, rounds)
-    return _heavier(_scored(request, found), _scored(request, shuffled))
+    return _better(request, _scored(request, found), _scored(request, shuffled))
 
 
 def _search_many(request: Request, shuffled: Ints, rounds: int | None) -> Chosen:
@@ -46,7 +47,7 @@ def _search_many(request: Request, shuffled: Ints, rounds: int | None) -> Chosen
     if len(request.used) <= tuning.NAMELESS_SET:
         nameless = _nameless(request)
         start = nameless.shuffled()
-    chosen = _heavier(_scored(request, search_whole(nameless, rounds)), _scored(request, shuffled))
+    chosen = _better(request, _scored(request, search_whole(nameless, rounds)), _scored(request, shuffled))
     quiet = replace(request, report=silent)  # all the work that was announced is done
     size = batches_in_pool(request, tuning.IN_ONE_POOL)
     for tried, tries, hoped in ((batches_in_pool(request, tuning.TRIED), 1, tuning.HOPED), (size, rounds, 1.0)):
@@ -55,7 +56,7 @@ def _search_many(request: Request, shuffled: Ints, rounds: int | None) -> Chosen
         if chosen.weights.sum() >= promised:
             return chosen
     pooled = search_pools(quiet, start, pool_bounds(request.batch_count, size), rounds)
-    return _heavier(chosen, _scored(request, pooled))
+    return _better(request, chosen, _scored(request, pooled))
 
 
 def search_pools(
@@ -107,7 +108,7 @@ def _seek_pools(request: Request, batches: Ints, sweeps: int, told: Progress) ->
     pools = np.array_split(batches, count + count % 2 if count > 1 else 1)  # an even number serves two threads best
     crew = request.crew
     inner = crew if len(pools) == 1 else crew.alone()
-    task = partial(seek, request.pairs, codes=request.codes, weighting=request.weighting, sweeps=sweeps, crew=inner)
+    task = partial(seek, request.pairs, groups=request.groups, weighting=request.weighting, sweeps=sweeps, crew=inner)
     return np.concatenate((ALONE if len(pools) == 1 else crew).map(task, pools, told))
 
 
@@ -131,15 +132,22 @@ def _is_small(request: Request) -> bool:
 
 def _nameless(request: Request) -> Request:
     """The same request with the samples in an order that does not depend on their names, to draw from by chance."""
-    return replace(request, used=content_order(request.pairs, request.used, request.codes))
+    return replace(request, used=content_order(request.pairs, request.used, request.groups))
 
 
 def _scored(request: Request, batches: Ints) -> Chosen:
     return Chosen(batches, *score(request.pairs, batches, request.weighting, request.crew))
 
 
-def _heavier(first: Chosen, second: Chosen) -> Chosen:
-    """The first, unless the second weighs more, and not by rounding only."""
+def _better(request: Request, first: Chosen, second: Chosen) -> Chosen:
+    """The first, unless the second has fewer pairs of one group together, or as many and weighs more, beyond rounding.
+
+    Where no sample is of several groups, both have as few as is possible.
+    """
+    if request.groups is not None and request.groups.single is None:
+        pairs = [count_group_pairs(chosen.batches, request.groups) for chosen in (first, second)]
+        if pairs[0] != pairs[1]:
+            return first if pairs[0] < pairs[1] else second
     return second if second.weights.sum() * (1 - tuning.ROUNDING) > first.weights.sum() else first
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import Floats, Ints, Pairs
 from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import Crew, batch_totals, sum_weights, unit
@@ -51,7 +52,7 @@ def _weights_with(pairs: Pairs, weighting: Weighting, samples: Ints, batches: In
     return sums
 
 
-def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, *, sweeps: int, crew: Crew) -> Ints:
+def seek(pairs: Pairs, batches: Ints, groups: Groups | None, weighting: Weighting, *, sweeps: int, crew: Crew) -> Ints:
     """Returns the rows of a pool (m, B) after swaps between them; the within-batch weight never falls.
 
     W(i, b), the weight of sample i with batch b, is estimated as W(i, a) exp(ρ (c_b − c_a)·(u_i + v_i)) from the
@@ -61,7 +62,7 @@ def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, 
 
     A sweep takes the quarters of the pool in pairs, two pairs at a time, so that two threads can work side by side.
     """
-    pool = _open(pairs, batches, codes, weighting)
+    pool = _open(pairs, batches, groups, weighting)
     edges = [len(batches) * part // tuning.QUARTERS for part in range(tuning.QUARTERS + 1)]
     quarters = [np.arange(start, stop) for start, stop in pairwise(edges)]
     spans = [(start, stop) for start, stop in pairwise(edges) if start < stop]
@@ -78,7 +79,7 @@ def seek(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting, 
     return pool.samples.reshape(batches.shape)
 
 
-def _open(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting) -> Pool:
+def _open(pairs: Pairs, batches: Ints, groups: Groups | None, weighting: Weighting) -> Pool:
     samples, sizes = batches.ravel().copy(), (batches >= 0).sum(axis=1)
     rows = np.empty((len(samples), 2, pairs.dim), np.float32)
     root = np.sqrt(weighting.scale)
@@ -86,8 +87,9 @@ def _open(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting)
         np.multiply(source[samples], root, out=rows[:, side])
     rows[samples < 0] = 0
     place = np.repeat(np.arange(len(batches), dtype=np.int32), sizes)
-    kin = np.full(len(samples), -1, np.int32)
-    kin[samples >= 0], held = kinship(codes, samples[samples >= 0], place, len(batches))
+    kin = kinship(groups, samples[samples >= 0], place, len(batches))
+    row = np.full(len(samples), -1, np.int32)  # empty positions are never swapped
+    row[samples >= 0] = kin.row
     return Pool(
         samples=samples,
         rows=rows,
@@ -97,8 +99,7 @@ def _open(pairs: Pairs, batches: Ints, codes: Ints | None, weighting: Weighting)
         estimate=np.empty((len(samples), len(batches)), np.float32),
         near=np.empty((len(samples), len(batches)), np.float32),
         sizes=sizes,
-        kin=kin,
-        held=held,
+        kin=kin._replace(row=row),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from batchcut.selection._inputs import Floats, Ints
 from batchcut.selection.compute import exp_nonpositive, kernel, pair_weight
 
-from ._refine_kernels import Indices, keeps_groups_apart
+from ._refine_kernels import Kin, cost_of_move, is_allowed, move_kin
 from ._tuning import MOST_CHANGE, PARTNERS, TARGETS
 
 _F = np.float32
@@ -29,8 +29,7 @@ class Pool(NamedTuple):
         estimate: (P, m) what W(p, b), its weight with batch b, is thought to be.
         near: (P, m) product of u + v, over √τ, with the centres of batches that `estimate` was made from.
         sizes: (m,) samples in each batch.
-        kin: (P,) group of the sample within the pool, -1 for one alone.
-        held: (groups, m) members of each group in each batch; no rows: no groups.
+        kin: the groups of the samples; its rows are exchanged with them.
     """
 
     samples: Ints
@@ -41,8 +40,7 @@ class Pool(NamedTuple):
     estimate: Floats
     near: Floats
     sizes: Ints
-    kin: Indices
-    held: Indices
+    kin: Kin
 
 
 @kernel(fastmath=True)
@@ -145,11 +143,11 @@ def _best_partner(pool: Pool, mine: Floats, i: int, a: int, b: int, reach: np.fl
 
     `reach` is what i gains by itself, `mine` its weights with b.
     """
-    best, partner = least, -1
+    best, partner, cost = least, -1, cost_of_move(pool.kin, i, a, b)
     for t in range(pool.sizes[b]):
         j = b * len(mine) + t
         gain = reach + pool.estimate[j, a] - pool.own[j] - _F(2) * mine[t]
-        if gain > best and keeps_groups_apart(pool.kin, pool.held, i, a, j, b):
+        if gain > best and is_allowed(pool.kin, i, cost, j, cost_of_move(pool.kin, j, b, a)):
             best, partner = gain, j
     return partner
 
@@ -193,13 +191,10 @@ def _exchange(pool: Pool, i: int, a: int, j: int, b: int) -> None:
     for c in range(len(pool.sizes)):
         pool.estimate[i, c], pool.estimate[j, c] = pool.estimate[j, c], pool.estimate[i, c]
         pool.near[i, c], pool.near[j, c] = pool.near[j, c], pool.near[i, c]
-    for k in range(2):
-        sample, source, target = (i, a, b) if k == 0 else (j, b, a)
-        if pool.kin[sample] >= 0:
-            pool.held[pool.kin[sample], source] -= 1
-            pool.held[pool.kin[sample], target] += 1
+    move_kin(pool.kin, i, a, b)
+    move_kin(pool.kin, j, b, a)
     pool.own[i], pool.own[j] = pool.own[j], pool.own[i]
-    pool.kin[i], pool.kin[j] = pool.kin[j], pool.kin[i]
+    pool.kin.row[i], pool.kin.row[j] = pool.kin.row[j], pool.kin.row[i]
     pool.positive[i], pool.positive[j] = pool.positive[j], pool.positive[i]
     pool.bars[i], pool.bars[j] = pool.bars[j], pool.bars[i]
     pool.samples[i], pool.samples[j] = pool.samples[j], pool.samples[i]

@@ -1,0 +1,161 @@
+"""The batches of one data set of texts: planned in training, in order otherwise."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from datasets import Dataset
+from torch import Tensor
+from torch.utils.data import Sampler
+from tqdm.auto import tqdm
+
+from batchcut._errors import invalid
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
+from batchcut.selection import BatchPlan, Shuffle
+
+from ._texts import texts_of_rows
+
+ROWS_AT_ONCE = 4096
+
+Embed = Callable[[list[dict[str, Any]]], tuple[Tensor, Tensor]]
+
+
+class TextBatches(Sampler[list[int]]):
+    """A batch sampler over the rows of a data set, which plans once it is started."""
+
+    def __init__(self, dataset: Dataset, *, batch_size: int, drop_last: bool, labels: Sequence[str], seed: int) -> None:
+        self.dataset = dataset
+        self.columns = text_columns(dataset[:1], labels)
+        self.size = batch_size
+        self.drop_last = drop_last
+        self.seed = seed
+        self.sharding = _this_process()
+        self.planned: PlannedBatchSampler | None = None
+        self.figures: dict[str, float] = {}
+        self.lacks_bank = False  # whether a training goes on without what it had recorded
+        self.epoch = 0
+        self._embed: Embed | None = None
+        self._options: dict[str, Any] = {}
+
+    @property
+    def batch_size(self) -> int | None:
+        """None where processes get batches that differ in size; accelerate would lose some of them."""
+        even = self.drop_last or len(self.dataset) % (self.size * self.sharding.world_size) == 0
+        return self.size if even or self.sharding.world_size == 1 else None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch the next pass is; the trainer calls it."""
+        self.epoch = epoch
+        if self.planned is not None:
+            self.planned.set_epoch(epoch)
+
+    def start(
+        self, embed: Embed, *, dtype: torch.dtype, encode_batch_size: int, progress_bar: bool, **settings: Any
+    ) -> None:
+        """Makes the sampler: from now on batches are planned, with a bank that is empty."""
+        self._embed = embed
+        self._options = {"size": encode_batch_size, "shown": progress_bar and self.sharding.rank == 0}
+        self.planned = PlannedBatchSampler(
+            EmbeddingBank(len(self.dataset), dtype=dtype),
+            batch_size=self.size,
+            seed=self.seed,
+            groups=texts_of_rows(self._rows()),
+            drop_last=self.drop_last,
+            sharding=self.sharding,
+            **settings,
+        )
+
+    def __len__(self) -> int:
+        if self.planned is not None:
+            return len(self.planned)
+        used = len(self.dataset)
+        if self.drop_last:
+            unit = self.size * self.sharding.world_size
+            used = used // unit * unit
+        return self.sharding.count(-(-used // self.size))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # A generator, so that nothing is encoded for passes that a loader begins and throws away.
+        if self.planned is None:
+            yield from self._in_order()
+            return
+        if self.planned.will_plan and (self.lacks_bank or self.planned.bank.clock == 0):
+            self._fill(self.planned.bank)
+            self.lacks_bank = False
+        before = self.planned.plan
+        for batch in self.planned:
+            if self.planned.plan is not before:
+                before = self.planned.plan
+                self.figures = figures_of(self.planned) if self.sharding.rank == 0 else {}
+            yield batch
+
+    def _in_order(self) -> Iterator[list[int]]:
+        rows = list(range(len(self.dataset)))
+        for start in range(0, len(rows) - (self.size - 1 if self.drop_last else 0), self.size):
+            yield rows[start : start + self.size]
+
+    def _fill(self, bank: EmbeddingBank) -> None:
+        """Encodes the rows of this process, those of similar length together; the sampler joins those of all."""
+        mine = np.arange(self.sharding.rank, len(self.dataset), self.sharding.world_size)
+        if self._embed is None or not len(mine):
+            return
+        with tqdm(total=len(mine), desc="Encoding", disable=not self._options["shown"]) as bar:
+            for start in range(0, len(mine), ROWS_AT_ONCE):
+                some = mine[start : start + ROWS_AT_ONCE]
+                rows = rows_in(self.dataset[some.tolist()], [*self.columns[:2], "dataset_name"])
+                order = sorted(range(len(some)), key=lambda row: sum(len(rows[row][name]) for name in self.columns[:2]))
+                for first in range(0, len(some), self._options["size"]):
+                    part = order[first : first + self._options["size"]]
+                    bank.record(torch.from_numpy(some[part]), *self._embed([rows[row] for row in part]))
+                    bar.update(len(part))
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for start in range(0, len(self.dataset), ROWS_AT_ONCE):
+            batch = self.dataset[start : start + ROWS_AT_ONCE]
+            yield from zip(*(batch[name] for name in self.columns), strict=True)
+
+
+def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
+    """What a trainer logs of a plan just made: how hard it is, what it took, and what may be wrong with it."""
+    plan, bank = sampler.plan, sampler.bank
+    if plan is None:
+        return {}
+    seen = torch.nonzero(bank.seen).flatten()
+    figures = figures_of_plan(plan) | {"plan_bank_age": float(bank.age[seen].double().mean())}
+    if len(seen) >= plan.batch_size:
+        random = Shuffle()(bank.u[seen], bank.v[seen], batch_size=plan.batch_size, temperature=plan.temperature)
+        figures["plan_times_shuffled"] = plan.mean_loss / max(random.mean_loss, 1e-12)
+    return figures
+
+
+def figures_of_plan(plan: BatchPlan) -> dict[str, float]:
+    """What a plan itself knows of this."""
+    return {
+        "plan_loss": plan.mean_loss,
+        "plan_seconds": plan.seconds,
+        "plan_conflicts": float(plan.group_pairs),
+        "plan_suspected_false_negatives": float(plan.margin_pairs),
+    }
+
+
+def rows_in(batch: Mapping[str, Sequence[Any]], columns: list[str]) -> list[dict[str, Any]]:
+    """The rows of a batch of columns, with those of some names that it has."""
+    held = [name for name in columns if name in batch]
+    return [dict(zip(held, row, strict=True)) for row in zip(*(batch[name] for name in held), strict=True)]
+
+
+def text_columns(batch: Mapping[str, Sequence[Any]], labels: Sequence[str]) -> list[str]:
+    """The names of the columns of a batch that hold texts to train on."""
+    columns = [name for name in batch if isinstance(batch[name][0], str) and name not in (*labels, "dataset_name")]
+    if not columns:
+        raise invalid("train_dataset", "have a column of texts", sorted(batch))
+    return columns
+
+
+def _this_process() -> Sharding:
+    """Which process this is; accelerate has wrapped the sampler and deals its batches out."""
+    if dist.is_available() and dist.is_initialized():
+        return Sharding(rank=dist.get_rank(), world_size=dist.get_world_size(), mode="dealt")
+    return Sharding()

@@ -1,0 +1,100 @@
+"""Embeddings that a loss of sentence-transformers computes anyway, recorded with the rows that they are of."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+
+ROW = "batchcut_row"
+
+Features = list[dict[str, Any]]
+Record = Callable[[Tensor, Tensor, Tensor], None]
+
+
+class NumberedDataset(Dataset):  # type: ignore[misc]
+    """A data set whose rows, read one or several by their numbers, say which they are.
+
+    No copy of the data and no further column: columns that a loader reads are trained on.
+    """
+
+    first_row: int
+
+    @staticmethod
+    def of(dataset: Dataset, first_row: int) -> "NumberedDataset":
+        """The same data set, with rows numbered from one on."""
+        numbered: Any = copy.copy(dataset)
+        numbered.__class__ = NumberedDataset
+        numbered.first_row = first_row
+        return cast(NumberedDataset, numbered)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return {**found, ROW: self.first_row + key} if isinstance(key, int) else found
+
+    def __getitems__(self, keys: list[int]) -> list[dict[str, Any]]:
+        return [{**row, ROW: self.first_row + key} for key, row in zip(keys, super().__getitems__(keys), strict=True)]
+
+
+class NumberedCollate:
+    """The trainer's collator, around which the numbers of rows pass by."""
+
+    def __init__(self, collate: Any) -> None:
+        self.collate = collate
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        numbers = [row[ROW] for row in rows if ROW in row]
+        batch: dict[str, Any] = self.collate([{name: row[name] for name in row if name != ROW} for row in rows])
+        return batch | {ROW: torch.tensor(numbers)} if numbers else batch
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "collate":  # not there yet, while this is being unpickled
+            raise AttributeError(name)
+        return getattr(self.collate, name)
+
+
+class Recorder:
+    """Takes the embeddings of a batch's first two columns from the model's last module, as the loss calls it.
+
+    Losses embed column by column, or several columns in one pass, one after the other, or parts of each; all in this
+    order. So the first of the rows that leave the module belong to the first column, the next to the second. What comes
+    later is not of interest: further negatives, layers or dimensions, and the second pass of a loss that caches.
+
+    Args:
+        record: called with the numbers of the rows (b,), and the embeddings u, v: (b, d) of the two columns.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._rows: Tensor | None = None
+        self._columns = 0
+        self._parts: list[Tensor] = []
+
+    def watch(self, module: nn.Module) -> None:
+        """Sees what a module gives, from now on."""
+        module.register_forward_hook(self._see)
+
+    def through(
+        self, collect: Callable[[dict[str, Any]], tuple[Features, Any]]
+    ) -> Callable[[dict[str, Any]], tuple[Features, Any]]:
+        """The trainer's `collect_features`, which it calls before each loss, with a note of the rows."""
+
+        def noted(inputs: dict[str, Any]) -> tuple[Features, Any]:
+            self._rows, self._parts = inputs.pop(ROW, None), []
+            features, labels = collect(inputs)
+            self._columns = min(2, len(features))
+            return features, labels
+
+        return noted
+
+    def _see(self, module: nn.Module, given: Any, found: dict[str, Any]) -> None:  # noqa: ARG002
+        if self._rows is None:
+            return
+        rows = self._rows
+        self._parts.append(found["sentence_embedding"].detach())
+        if sum(map(len, self._parts)) >= self._columns * len(rows):
+            sides = torch.cat(self._parts)[: self._columns * len(rows)].float().split(len(rows))
+            self._rows, self._parts = None, []
+            self._record(rows.cpu(), sides[0], sides[-1])
