@@ -152,3 +152,15 @@ def test_groups_of_one_are_no_groups() -> None:
 def test_bad_groups_are_refused(groups: object, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         read_groups(groups, 4)
+
+
+@given(st.lists(st.sets(st.integers(0, 5), max_size=3), min_size=4, max_size=12), st.data())
+def test_conflicts_with_others_against_sets(labels: list[set[int]], data: st.DataObject) -> None:
+    groups = read_groups([sorted(each) for each in labels], len(labels))
+    if groups is None:
+        return
+    others = data.draw(st.lists(st.integers(0, len(labels) - 1), min_size=1, unique=True))
+    samples = [i for i in range(len(labels)) if i not in others]
+    met = set().union(*(labels[i] for i in others))
+    found = groups.in_conflict(np.array(samples, int), np.array(others))
+    assert found.tolist() == [bool(labels[i] & met) for i in samples]

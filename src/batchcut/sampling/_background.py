@@ -5,6 +5,7 @@ from torch import Tensor
 
 from batchcut._random import Stream, generator
 from batchcut.losses import Background
+from batchcut.selection import Groups
 
 from ._bank import EmbeddingBank
 from ._distributed import Sharding, many_processes, mean_of_all, newest_of_all, numbers_of_all, take_from_owners
@@ -29,7 +30,7 @@ def share_of(agreement: Tensor, alignment: Tensor) -> Tensor:
 
 
 def draw_background(
-    bank: EmbeddingBank, index: Tensor, *, keys: Tensor | None, sharding: Sharding, numbers: tuple[int, ...]
+    bank: EmbeddingBank, index: Tensor, *, groups: Groups | None, sharding: Sharding, numbers: tuple[int, ...]
 ) -> Background | None:
     """Old embeddings of random samples, for the batch of the samples index: (b,); None where they deserve no share.
 
@@ -39,7 +40,7 @@ def draw_background(
     Args:
         bank: what was recorded.
         index: the samples of the batch, or of this process's part of it.
-        keys: (n,) samples with equal keys conflict; None: each has one of its own.
+        groups: samples with a group in common are in conflict.
         sharding: which process this is.
         numbers: what the draw is a function of, such as (seed, epoch, step).
     """
@@ -56,12 +57,14 @@ def draw_background(
     share = share_of(*cosines)
     if share.device.type == "cpu" and float(share) == 0:
         return None
-    live = (recorded_at >= 0) & ~_conflicting(chosen, index, keys)
+    live = (recorded_at >= 0) & ~_in_conflict(chosen, index, groups)
     return Background(u=u, v=v, share=share, largest_weight=len(bank) / len(chosen), live=live)
 
 
-def _conflicting(chosen: Tensor, batch: Tensor, keys: Tensor | None) -> Tensor:
-    """(m,) which of the samples chosen: (m,) are in a batch, or conflict with one of it; -1 is no sample."""
-    if keys is None:
-        return torch.isin(chosen, batch)
-    return torch.isin(keys[chosen], keys[batch[batch >= 0]])
+def _in_conflict(chosen: Tensor, batch: Tensor, groups: Groups | None) -> Tensor:
+    """(m,) which of the samples chosen: (m,) are in a batch, or in conflict with one of it; -1 is no sample."""
+    within = torch.isin(chosen, batch)
+    if groups is None:
+        return within
+    conflicts = groups.in_conflict(chosen.cpu().numpy(), batch[batch >= 0].cpu().numpy())
+    return within | torch.from_numpy(conflicts).to(within.device)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
@@ -246,9 +245,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
         hard = made is not None and made.planned and self.selector.covers and not self.selector.is_shuffle
         if not (self.background and hard):
             return None
-        keys = None if self._planner.groups is None else torch.from_numpy(self._planner.groups).to(self.bank.device)
+        groups = self._planner.groups
         numbers = (self.seed, self.epoch, check_integer("step", step, at_least=0))
-        return draw_background(self.bank, index, keys=keys, sharding=self.sharding, numbers=numbers)
+        return draw_background(self.bank, index, groups=groups, sharding=self.sharding, numbers=numbers)
 
     def state_dict(self, *, position: int | None = None) -> dict[str, Any]:
         """Where this pass is: small, fresh at each call, and enough to get the same remaining batches.

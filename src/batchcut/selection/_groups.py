@@ -66,6 +66,12 @@ class Groups:
         places = np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)
         return Groups(starts, self.codes[places], self.number)
 
+    def in_conflict(self, samples: Ints, others: Ints) -> npt.NDArray[np.bool_]:
+        """(n,) which of some samples have a group in common with one of some others."""
+        mine = self.of(samples)
+        shared = np.isin(mine.codes, self.of(others).codes)
+        return np.bincount(np.repeat(np.arange(len(mine)), np.diff(mine.starts)), shared, len(mine)) > 0
+
     def ranks(self, samples: Ints) -> Ints:
         """(n,) numbers that sort some samples by their groups, equal where all groups are."""
         found = self.of(samples)
