@@ -90,9 +90,9 @@ def test_a_run_that_was_killed_as_it_began_is_begun_again(pairs: Path, tmp_path:
     run = tmp_path / "run"
     run.mkdir()
     (run / "lock").touch()
-    (run / ".config.toml.unfinished").write_text("seed = ")
+    (run / ".config.toml.0123abcd.unfinished").write_text("seed = ")
     train(pairs_config(pairs, epochs=1), run)
-    assert not (run / ".config.toml.unfinished").exists()
+    assert not (run / ".config.toml.0123abcd.unfinished").exists()
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

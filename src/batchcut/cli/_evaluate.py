@@ -12,7 +12,7 @@ from rich.table import Table
 from batchcut._errors import check_integer, invalid
 
 from ._output import COLUMNS, cell, console
-from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_target
+from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -92,8 +92,7 @@ class Evaluate:
             check_integer("--severity", self.severity, at_least=1, at_most=5)
             if self.corrupted is None:
                 raise invalid("--severity", "be left alone without --corrupted", self.severity)
-        if self.out is not None:
-            check_target(self.out)
+        check_out(self.out)
         with share_progress(hidden=self.quiet or self.json) as progress:
             scores = self._scores(progress)
         text = json.dumps(scores, indent=2)

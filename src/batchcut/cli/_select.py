@@ -12,7 +12,7 @@ from rich.table import Table
 from batchcut._errors import check_integer, invalid
 
 from ._output import console
-from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_target
+from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
@@ -106,8 +106,7 @@ class Select:
 
         from ._progress import share_progress
 
-        if self.out is not None:
-            check_target(self.out)
+        check_out(self.out, self.u, self.v, self.groups)
         check_integer("--batch-size", self.batch_size, at_least=2)
         selector = self._selector()
         u, v = read_sides(self.u, self.v)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from batchcut._errors import check_integer
+from batchcut._files import check_outside_runs
 from batchcut._progress import silent
 from batchcut.report import compare, read_run, write_report
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
@@ -119,6 +120,7 @@ def run_demo(
     """
     check_integer("seeds", seeds, at_least=1)
     folder = Path(out)
+    check_outside_runs("out", folder)
     jobs = [
         Job(
             method=method,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchcut import __version__
-from batchcut._files import write_bytes
+from batchcut._files import check_target, write_bytes
 
 from ._charts import PARTS, accuracy_chart, loss_chart, loss_histograms, same_class_chart, time_chart
 from ._compare import Comparison, Group, compare, flattened
@@ -34,8 +34,7 @@ def write_report(
         texts: a file with a line of text for each training sample.
     """
     target = Path(out)
-    if target.is_dir():
-        raise ValueError(f"--out must be a file; got {target}, a folder")
+    check_target("--out", target, inputs=[texts])
     found = read_runs(runs)
     if not found:
         raise ValueError("RUN must name at least one run; got none")
