@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 import safetensors.numpy
 
-from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli
+from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli, evaluation
 from batchcut.selection import Selector
 
 Floats = npt.NDArray[np.float32]
@@ -186,3 +186,16 @@ def test_bad_input(
     error = capsys.readouterr().err
     assert text in error
     assert "Traceback" not in error
+
+
+def test_a_plan_is_kept_though_what_comes_after_it_fails(
+    sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 6.71 GiB")
+
+    monkeypatch.setattr(evaluation, "health", fail)
+    target = sides[0].parent / "plan.npz"
+    assert run(*sides, "--batch-size", 8, "-o", target) != 0
+    assert len(BatchPlan.load(target)) == 12
+    assert "Unable to allocate" in capsys.readouterr().err

@@ -122,10 +122,10 @@ class Select:
         with share_progress(hidden=self.quiet or self.json) as progress:
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
+            if self.out is not None:
+                plan.save(self.out)  # before anything that only advises
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
         state = health(u, v)
-        if self.out is not None:
-            plan.save(self.out)
         if not self.quiet:
             self._print(plan, shuffled, state)
         return DONE
