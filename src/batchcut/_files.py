@@ -31,22 +31,28 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file() and not target.is_dir():
         raise OSError(errno.EINVAL, "Not a file, and a file would take its place", str(path))
-    try:
-        with _unfinished(target) as (unfinished, file):
-            try:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-                unfinished.replace(target)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    unfinished.unlink()
-                raise
-    except OSError as error:
-        if error.errno is not None and (error.filename is None or str(error.filename).endswith(_UNFINISHED)):
-            raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
-        raise
+    with writing(path), _unfinished(target) as (unfinished, file):
+        try:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+            unfinished.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
     sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Makes errors of the system name the file that was being written, by the name that the caller knows."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or not (error.filename is None or str(error.filename).endswith(_UNFINISHED)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextlib.contextmanager
@@ -133,7 +139,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Writes JSON by `write_whole`."""
-    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace"))
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """`batchcut evaluate`: how good the model of a run is."""
 
-import json
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._output import COLUMNS, cell, console
+from ._output import COLUMNS, as_json, cell, console
 from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
@@ -95,11 +94,11 @@ class Evaluate:
         check_out(self.out)
         with share_progress(hidden=self.quiet or self.json) as progress:
             scores = self._scores(progress)
-        text = json.dumps(scores, indent=2)
+        text = as_json(scores)
         if self.out is not None:
             from batchcut._files import write_bytes
 
-            write_bytes(self.out, text.encode())
+            write_bytes(self.out, text.encode(errors="backslashreplace"))
         if self.json and not self.quiet:
             print(text)
         elif not self.quiet:

@@ -1,6 +1,5 @@
 """`batchcut select`: plans batches from embeddings in files, for any trainer."""
 
-import json
 import sys
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._output import console
+from ._output import as_json, console
 from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ class Select:
 
     def _print(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health") -> None:
         if self.json:
-            print(json.dumps(self._outcome(plan, shuffled, state), indent=2))
+            print(as_json(self._outcome(plan, shuffled, state)))
             return
         table = Table(title=f"{plan.method}: {len(plan):,} batches of {plan.batch_size}", title_justify="left")
         for name in ("", "chosen", "shuffled"):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from batchcut._files import open_alone, reading
+from batchcut._files import open_alone, reading, writing
 from batchcut._progress import silent
 
 Transfer = Callable[[str, int, int], None]
@@ -140,7 +140,8 @@ def fetch(source: Source, target: Path, *, progress: Transfer | None = None, wai
         if target.is_file():
             part.unlink(missing_ok=True)
             return target
-        _complete(source, file, progress or silent, wait)
+        with writing(part):
+            _complete(source, file, progress or silent, wait)
         found = checksum(part, source.checksum.partition(":")[0])
         if found != source.checksum:
             part.unlink()

@@ -86,7 +86,7 @@ def health(u: npt.NDArray[np.floating], v: npt.NDArray[np.floating]) -> Health:
 
 
 def _rows_at_once(values: npt.NDArray[np.floating]) -> int:
-    return max(2, _NUMBERS_AT_ONCE // values.shape[1])
+    return max(2, _NUMBERS_AT_ONCE // int(values.shape[1]))
 
 
 def _norms(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from batchcut._files import check_outside_runs, open_own, try_lock, write_bytes, write_json
+from batchcut._files import check_outside_runs, open_own, try_lock, write_bytes, write_json, writing
 from batchcut.sampling import EmbeddingBank
 from batchcut.selection import BatchPlan
 
@@ -193,7 +193,7 @@ class Lines:
     """A file of JSON lines that can be cut back to where it was at a checkpoint."""
 
     def __init__(self, path: Path, *, length: int) -> None:
-        self._file: IO[bytes] = open_own(path)
+        self._path, self._file = path, open_own(path)
         have = self._file.seek(0, os.SEEK_END)
         if have < length:
             self._file.close()
@@ -203,12 +203,14 @@ class Lines:
 
     def write(self, event: Mapping[str, object]) -> None:
         """Adds a line."""
-        self._file.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(json.dumps(event, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
+            self._file.flush()
 
     def sync(self) -> int:
         """Makes sure that all lines are on the disk, and says how many bytes they are."""
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            os.fsync(self._file.fileno())
         return self._file.tell()
 
     def close(self) -> None:
