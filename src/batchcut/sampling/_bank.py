@@ -15,11 +15,10 @@ from torch import Tensor
 from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.selection import kernel
 
-from ._bank_file import Storage, in_file, in_memory, width_in_file
+from ._bank_file import NEVER, Storage, in_file, in_memory, width_in_file
 from ._batch import Embed, embedded, evaluating, usable
 from ._distributed import check_same, largest_of_all, newest_of_all, take_from_owners
 
-NEVER = -1
 _ROWS_AT_ONCE = 65_536
 
 
@@ -36,7 +35,8 @@ class EmbeddingBank:
         device: where the bank lives; if left out, where the first embeddings recorded are, and the CPU where `dim` is
             given. On the device that trains, recording makes no step wait for a copy.
         path: a file to map into memory, for banks larger than it; made if it is not there, gone on with if it is. It
-            holds all that the bank knows. Each process needs a file of its own.
+            holds all that the bank knows. Each process needs a file of its own: one that another has open is refused.
+            Rows that are damaged are left out, and a warning names them.
 
     Attributes:
         u: (n, dim) the embeddings of one side.
@@ -239,7 +239,7 @@ class EmbeddingBank:
         self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
-        self.u, self.v, self.recorded_at, self._clock = storage
+        self.u, self.v, self.recorded_at, self._clock, self._lock = storage
 
     def _settle(self, width: int, device: torch.device) -> None:
         """Takes the width and, where nobody said one, the device from the first embeddings recorded here."""
@@ -279,7 +279,7 @@ class EmbeddingBank:
 
     def __getstate__(self) -> dict[str, Any]:
         """A bank in a file is found there again; one in memory is copied."""
-        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock")
+        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock", "_lock")
         return {name: value for name, value in vars(self).items() if name not in stored}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
