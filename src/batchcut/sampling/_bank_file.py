@@ -5,7 +5,7 @@ import tempfile
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 import torch
@@ -32,10 +32,7 @@ class _Lock:
     """That this process has a file open, as long as any bank in it does; the system ends it with the process."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def __del__(self) -> None:
-        self._file.close()
+        finalize(self, file.close)
 
 
 _open_here: WeakValueDictionary[tuple[int, int], _Lock] = WeakValueDictionary()
