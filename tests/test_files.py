@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcut._files import check_target, existing_file, open_own, reading, try_lock, write_bytes
+from batchcut._files import check_target, existing_file, open_own, read_json, read_lines, reading, try_lock, write_bytes
 
 
 def test_an_error_names_the_path_of_the_caller_and_leaves_nothing(tmp_path: Path) -> None:
@@ -181,3 +181,35 @@ def test_a_file_must_be_there(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FileNotFoundError, match=rf"no such file: '{path}'$"):
             existing_file(path)
+
+
+def test_lines_end_at_newlines_alone(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffone\x0ctwo\u2028three\r\nfour\rfive\x85six\n\nseven".encode())
+    assert read_lines(path, "be a text") == ["one\x0ctwo\u2028three", "four\rfive\x85six", "", "seven"]
+    path.write_bytes(b"one\n")
+    assert read_lines(path, "be a text") == ["one"]
+    path.write_bytes(b"")
+    assert read_lines(path, "be a text") == []
+    path.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"text must be a text, in UTF-8; got one that fails: .* can't decode byte"):
+        read_lines(path, "be a text")
+
+
+def test_json_of_the_wrong_kind_is_an_error_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    for text, got in (("[]", "list where there must be dict"), ("{", "Expecting"), ("1" * 5000, "Exceeds the limit")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=rf"^{path} must be JSON, undamaged; got {got}"):
+            read_json(path, dict)
+    path.write_text('{"a": 1}')
+    assert read_json(path, dict) == {"a": 1}
+
+
+def test_what_a_reader_raises_becomes_one_line_of_limited_length() -> None:
+    with (
+        pytest.raises(ValueError, match=r"^x\.bin must be whole; got a b x+…$") as caught,
+        reading(FILE, "be whole", found=""),
+    ):
+        raise RuntimeError("a\n  b " + 1000 * "x")
+    assert len(str(caught.value)) < 400

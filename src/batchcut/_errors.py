@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
+from typing import SupportsFloat
 
 
 def invalid(argument: str, rule: str, got: object) -> ValueError:
@@ -43,10 +44,18 @@ def check_positive(argument: str, value: object) -> float:
     """Returns `value` as a float, if it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, "be a number", value)
-    number = float(value)
+    number = as_float(value)
     if not (math.isfinite(number) and number > 0):
         raise invalid(argument, "be finite and above 0", value)
     return number
+
+
+def as_float(value: SupportsFloat) -> float:
+    """The number as a float; infinity where it is beyond all of them, which Python calls an error."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def check_flag(argument: str, value: object) -> None:

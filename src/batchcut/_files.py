@@ -10,10 +10,13 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from ._errors import invalid
 
+T = TypeVar("T")
+
+_LONGEST_REASON = 300
 _PARTS_OF_A_RUN = ("checkpoints", "metrics.jsonl")
 _UNFINISHED = ".unfinished"
 _TOKEN_BYTES = 4
@@ -186,7 +189,7 @@ def existing_file(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def reading(path: Path, rule: str, *, found: str = "one that fails: ") -> Iterator[None]:
+def reading(path: Path | str, rule: str, *, found: str = "one that fails: ") -> Iterator[None]:
     """The one place where what a reader raises at a file becomes our error, which names the file and the rule.
 
     Libraries raise all kinds of things at damaged or hostile input, so all of it is a `ValueError` here, but for a file
@@ -198,4 +201,33 @@ def reading(path: Path, rule: str, *, found: str = "one that fails: ") -> Iterat
     except (FileNotFoundError, ImportError):
         raise
     except Exception as error:
-        raise ValueError(f"{path} must {rule}; got {found}{str(error) or type(error).__name__}") from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+        raise ValueError(f"{path} must {rule}; got {found}{short}") from error
+
+
+def read_text(path: Path, rule: str) -> str:
+    """The text of a file in UTF-8, with its line ends as they are."""
+    with reading(path, f"{rule}, in UTF-8"):
+        return path.read_bytes().decode("utf-8-sig")
+
+
+def read_lines(path: Path, rule: str) -> list[str]:
+    """The lines of a text, which a newline ends and nothing else: a form feed or U+2028 may stand within one."""
+    lines = read_text(path, rule).split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def read_json(path: Path, kind: type[T], rule: str = "be JSON, undamaged") -> T:
+    """What a file of JSON holds, an object or a list as `kind` says."""
+    text = read_text(path, rule)
+    with reading(path, rule, found=""):
+        return json_of(text, kind)
+
+
+def json_of(text: str, kind: type[T]) -> T:
+    """What a JSON text holds, if it is of that kind."""
+    content = json.loads(text)
+    if not isinstance(content, kind):
+        raise TypeError(f"{type(content).__name__} where there must be {kind.__name__}")
+    return content

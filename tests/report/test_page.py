@@ -142,5 +142,7 @@ def test_a_page_that_is_too_large_is_refused(runs: Path, tmp_path: Path, monkeyp
 
 def test_texts_that_are_not_text(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "texts").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="--texts must be a file in UTF-8"):
+    with pytest.raises(
+        ValueError, match=r"texts must be a text with a line for each training sample, for --texts, in UTF-8; got "
+    ):
         write_report([runs], tmp_path / "report.html", texts=tmp_path / "texts")

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
+from batchcut._files import read_lines
 
 from ._output import as_json, console
 from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
@@ -216,10 +217,7 @@ def read_groups(path: Path) -> Any:
 
     if path.suffix == ".npy":
         return open_npy(path)
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise invalid("--groups", "be a .npy file or a text with one group a line", path) from error
+    return read_lines(path, "be a .npy file or a text with one group a line, for --groups")
 
 
 def _gain(plan: "BatchPlan", shuffled: "BatchPlan") -> float:

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from batchcut._files import existing_file, reading
+from batchcut._files import existing_file, read_lines, read_text, reading
 
 from ._fetch import Archive, Source, Transfer, obtain_file, obtain_folder
 from ._images import find_images, read_images
@@ -162,7 +162,7 @@ def _read_tiny_imagenet(folder: Path) -> Split:
 
     Classes are numbered in the order of their WordNet ids.
     """
-    words = existing_file(folder / "wnids.txt").read_text(encoding="utf-8").split()
+    words = read_text(existing_file(folder / "wnids.txt"), "be a text of WordNet ids").split()
     numbers = {name: number for number, name in enumerate(sorted(words))}
     train = {path: path.parts[-3] for path in find_images(folder / "train")}
     return Split(
@@ -173,7 +173,7 @@ def _read_tiny_imagenet(folder: Path) -> Split:
 
 def _tiny_annotations(folder: Path) -> dict[Path, str]:
     file = existing_file(folder / "val_annotations.txt")
-    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line]
+    rows = [line.split("\t") for line in read_lines(file, "be a text with a name and a class in each line") if line]
     if any(len(row) < 2 for row in rows):
         raise ValueError(f"{file} must hold a name and a class in each line; got a line without them")
     return {existing_file(folder / "images" / row[0]): row[1] for row in rows}

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 from batchcut.selection import kernel
 
 from ._bank_file import NEVER, Storage, in_file, in_memory, width_in_file
@@ -213,6 +213,12 @@ class EmbeddingBank:
             raise wrong_type("state", rule, state)
         if not set(state) >= {"u", "v", "recorded_at", "clock"}:
             raise invalid("state", rule, sorted(state))
+        for name in ("u", "v", "recorded_at"):
+            if not isinstance(state[name], Tensor):
+                raise wrong_type(f"state[{name!r}]", "be a torch tensor", state[name])
+            if state[name].is_floating_point() is (name == "recorded_at"):
+                held = "integers" if name == "recorded_at" else "floats"
+                raise wrong_dtype(f"state[{name!r}]", f"hold {held}", str(state[name].dtype))
         width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
         for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
             if tuple(state[name].shape) != shape:

@@ -21,6 +21,7 @@ from ._epoch import random_partition as random_partition
 from ._epoch import used_samples as used_samples
 from ._groups import group_codes as group_codes
 from ._inputs import unit_rows as unit_rows
+from ._plan import check_batches as check_batches
 from ._selector import check_selector as check_selector
 from ._selector import selector_in_words as selector_in_words
 from ._weights import check_temperature as check_temperature

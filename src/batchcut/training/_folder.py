@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from batchcut._files import check_outside_runs, open_own, try_lock, write_bytes, write_json, writing
+from batchcut._files import check_outside_runs, open_own, read_json, try_lock, write_bytes, write_json, writing
 from batchcut.sampling import EmbeddingBank
 from batchcut.selection import BatchPlan
 
@@ -111,12 +111,8 @@ class RunFolder:
     def add_environment(self, **more: object) -> None:
         """Adds what this process runs on to environment.json, a list with an entry for each start."""
         path = self.path / "environment.json"
-        try:
-            starts: list[object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        except ValueError as error:
-            raise ValueError(
-                f"{path} must be JSON; {error}: what it holds is for the record, so that it can be deleted"
-            ) from error
+        rule = "be JSON, undamaged, or be deleted, since it is for the record alone"
+        starts: list[object] = read_json(path, list, rule) if path.exists() else []
         write_json(path, [*starts, environment() | more])
 
     def save_plan(self, plan: BatchPlan, bank: EmbeddingBank, *, shown: int) -> None:
