@@ -26,6 +26,8 @@ Tree = dict[str, Any]
 _NONE = "none"
 """How TOML, which has no null, says None."""
 
+_LARGEST = 2**63 - 1
+
 _SELECTORS = (Shuffle, Ordered, Spectral, Cut)
 
 _TAG = "method"
@@ -170,6 +172,10 @@ def _field(hint: Any, value: object, source: str, path: str) -> Any:
     if type(value) is not plain:
         also = ' or "none"' if optional else ""
         raise TypeError(f"{source}: {path} must be {_NAMES.get(plain, plain)}{also}; got {value!r}")
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise ValueError(
+            f"{source}: {path} must be an integer of 64 bits, as TOML has them; got one of {value.bit_length()}"
+        )
     return value
 
 
