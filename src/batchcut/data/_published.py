@@ -33,8 +33,10 @@ def _cifar(classes: int, folder: str, size: int, digest: str) -> Archive:
 
 
 def _fashion(name: str, size: int, digest: str) -> Source:
-    place = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-    return Source(name=name, addresses=(f"{place}/{name}",), size=size, checksum=f"sha256:{digest}")
+    bucket, region = "fashion-mnist", "eu-central-1.amazonaws.com"
+    places = (f"https://{bucket}.s3.{region}", f"http://{bucket}.s3-website.{region}")
+    addresses = tuple(f"{place}/{name}" for place in places)
+    return Source(name=name, addresses=addresses, size=size, checksum=f"sha256:{digest}")
 
 
 CIFAR10 = _cifar(
@@ -46,7 +48,7 @@ CIFAR100 = _cifar(
 TINY_IMAGENET = Archive(
     source=Source(
         name="tiny-imagenet-200.zip",
-        addresses=tuple(f"{scheme}://cs231n.stanford.edu/tiny-imagenet-200.zip" for scheme in ("http", "https")),
+        addresses=tuple(f"{scheme}://cs231n.stanford.edu/tiny-imagenet-200.zip" for scheme in ("https", "http")),
         size=248_100_043,
         checksum="sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
     ),
