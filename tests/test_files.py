@@ -162,6 +162,12 @@ def test_what_a_reader_raises_is_an_error_of_the_file(error: Exception) -> None:
     assert caught.value.__cause__ is error
 
 
+def test_of_blocks_within_blocks_the_inner_one_names_its_file() -> None:
+    inner = pytest.raises(ValueError, match=r"^y\.bin must be whole; got 'bad'$")
+    with inner, reading(FILE, "be whole"), reading("y.bin", "be whole", found=""):
+        raise KeyError("bad")
+
+
 def test_an_error_without_words_gives_its_kind() -> None:
     text = r"^x\.bin must be whole; got MemoryError$"
     with pytest.raises(ValueError, match=text), reading(FILE, "be whole", found=""):

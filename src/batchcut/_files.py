@@ -188,22 +188,26 @@ def existing_file(path: Path) -> Path:
     return path
 
 
+class UnreadableError(ValueError):
+    """That a file is not what it should be."""
+
+
 @contextlib.contextmanager
 def reading(path: Path | str, rule: str, *, found: str = "one that fails: ") -> Iterator[None]:
     """The one place where what a reader raises at a file becomes our error, which names the file and the rule.
 
     Libraries raise all kinds of things at damaged or hostile input, so all of it is a `ValueError` here, but for a file
-    that is not there and a library that is not installed. Only reading belongs in the block: what goes wrong in writing
-    is not the file's fault.
+    that is not there and a library that is not installed. Of blocks within blocks the inner one names its file. Only
+    reading belongs in the block: what goes wrong in writing is not the file's fault.
     """
     try:
         yield
-    except (FileNotFoundError, ImportError):
+    except (FileNotFoundError, ImportError, UnreadableError):
         raise
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
-        raise ValueError(f"{path} must {rule}; got {found}{short}") from error
+        raise UnreadableError(f"{path} must {rule}; got {found}{short}") from error
 
 
 def read_text(path: Path, rule: str) -> str:
