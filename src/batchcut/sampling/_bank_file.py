@@ -167,4 +167,7 @@ def _header(path: Path) -> Any:
         start = file.read(_HEADER.itemsize)
     if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):
         raise invalid("path", "be the file of a bank, or not be there", path)
-    return np.frombuffer(start, _HEADER)[0]
+    header = np.frombuffer(start, _HEADER)[0]
+    if min(header["n"], header["dim"], header["itemsize"]) < 1:
+        raise invalid("path", "be the file of a bank, or not be there", path)
+    return header

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
+from batchcut._errors import as_float, check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
 from batchcut._files import reading, write_whole
 
 from ._inputs import Doubles, Ints
@@ -234,7 +234,7 @@ def _plain(value: Any) -> Any:
 def _check_seconds(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, Real):
         raise wrong_type("seconds", "be a number", seconds)
-    number = float(seconds)
+    number = as_float(seconds)
     if not (math.isfinite(number) and number >= 0):
         raise invalid("seconds", "be finite and at least 0", seconds)
     return number

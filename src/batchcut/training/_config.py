@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, is_dataclass
 from numbers import Real
 from typing import Literal, get_args
 
-from batchcut._errors import check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import as_float, check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
 from batchcut.data import check_name
 from batchcut.selection import Cut, Selector
 
@@ -341,5 +341,5 @@ def _check_share(argument: str, value: float) -> None:
 def _check_at_least_zero(argument: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, "be a number", value)
-    if not (math.isfinite(value) and float(value) >= 0):
+    if not 0 <= as_float(value) < math.inf:
         raise invalid(argument, "be finite and at least 0", value)
