@@ -198,7 +198,7 @@ def outcome(read: Read, folder: Path, file: Path) -> bool:
         told = str(error)
         assert file.stem in told, told
         assert "\n" not in told
-        assert len(told) < 2000
+        assert len(told) < 1000
         return False
     return True
 
