@@ -8,10 +8,18 @@ from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import SupportsFloat
 
+_LONGEST = 500
+
 
 def invalid(argument: str, rule: str, got: object) -> ValueError:
     """The error for an argument of the right type with a value that breaks a rule."""
-    return ValueError(f"{argument} must {rule}; got {got}")
+    return ValueError(f"{argument} must {rule}; got {shortened(str(got))}")
+
+
+def shortened(text: str) -> str:
+    """A value or a reason on one line, as far as it fits into a message."""
+    line = " ".join(text.split()) if "\n" in text else text
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def wrong_type(argument: str, rule: str, got: object) -> TypeError:

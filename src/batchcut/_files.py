@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from ._errors import invalid
+from ._errors import invalid, shortened
 
 T = TypeVar("T")
 
-_LONGEST_REASON = 300
 _PARTS_OF_A_RUN = ("checkpoints", "metrics.jsonl")
 _UNFINISHED = ".unfinished"
 _TOKEN_BYTES = 4
@@ -205,9 +204,8 @@ def reading(path: Path | str, rule: str, *, found: str = "one that fails: ") -> 
     except (FileNotFoundError, ImportError, UnreadableError):
         raise
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
-        raise UnreadableError(f"{path} must {rule}; got {found}{short}") from error
+        reason = shortened(str(error)) or type(error).__name__
+        raise UnreadableError(f"{path} must {rule}; got {found}{reason}") from error
 
 
 def read_text(path: Path, rule: str) -> str:

@@ -188,14 +188,24 @@ def test_bad_input(
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 6.71 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127]\ncan't allocate memory: Unable to allocate 6.71 GiB"),
+    ],
+)
 def test_a_plan_is_kept_though_what_comes_after_it_fails(
-    sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> None:
-        raise MemoryError("Unable to allocate 6.71 GiB")
+        raise error
 
     monkeypatch.setattr(evaluation, "health", fail)
     target = sides[0].parent / "plan.npz"
-    assert run(*sides, "--batch-size", 8, "-o", target) != 0
+    assert run(*sides, "--batch-size", 8, "-o", target) == 1
     assert len(BatchPlan.load(target)) == 12
-    assert "Unable to allocate" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("batchcut: there is not enough memory for it: ")
+    assert said.endswith("Unable to allocate 6.71 GiB\n")
+    assert said.count("\n") == 1

@@ -50,7 +50,7 @@ HUGE = 10**400
 
 FAULTS: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (lambda _: plan(temperature=0), ValueError, r"^temperature must be finite and above 0; got 0$"),
-    (lambda _: plan(temperature=HUGE), ValueError, r"^temperature must be finite and above 0; got 10+$"),
+    (lambda _: plan(temperature=HUGE), ValueError, r"^temperature must be finite and above 0; got 10+…$"),
     (lambda _: plan(temperature="warm"), TypeError, r"^temperature must be a number; got str$"),
     (lambda _: plan(margin=float("nan")), ValueError, r"^margin must be .*; got nan$"),
     (lambda _: plan(margin=HUGE), ValueError, r"^margin must be .*; got "),

@@ -35,7 +35,7 @@ from batchcut.training._checkpoint import Checkpoint, load_checkpoint, save_chec
 
 pytestmark = pytest.mark.slow
 
-FILES = int(__import__("os").environ.get("FUZZ", 10_000))
+FILES = 10_000
 U = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
 TELLING = [
     b"\xff" * 8, b"\x00" * 8, b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\x7f", b"-1", b"9" * 30, b"1e999",
@@ -214,11 +214,7 @@ def test_damaged_files_are_read_or_refused_in_a_line(name: str, folder: Path) ->
     for number in range(FILES):
         file = files[number % len(files)]
         file.write_bytes(damaged(whole[file], random))
-        try:
-            refused += not outcome(read, folder, file)
-        except BaseException:
-            (Path(tempfile.gettempdir()) / f"fuzz-{name.replace(' ', '-')}").write_bytes(file.read_bytes())
-            raise
+        refused += not outcome(read, folder, file)
         file.write_bytes(whole[file])
     assert refused > FILES // 10
 

@@ -32,8 +32,7 @@ def test_what_a_run_holds(runs: Path) -> None:
     assert [len(losses) for losses in run.losses_by_epoch().values()] == [12, 12, 12]
     assert [plan.epoch for plan in run.plans()] == [1, 2]
     assert run.plan(0) is None
-    with run.embeddings("nothing") as found:
-        assert found is None
+    assert run.embeddings("nothing") is None
 
 
 def test_a_line_that_is_being_written_does_not_count_and_a_damaged_one_is_named(tmp_path: Path) -> None:
@@ -90,8 +89,8 @@ def test_damaged_embeddings_are_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
     (folder / "embeddings" / "final.safetensors").write_bytes(b"nothing of the kind")
     text = r"final\.safetensors must be a file of embeddings of this run, undamaged"
-    with pytest.raises(ValueError, match=text), read_run(folder).embeddings("final"):
-        pass
+    with pytest.raises(ValueError, match=text):
+        read_run(folder).embeddings("final")
 
 
 def test_the_command_for_the_same_again_has_the_path_as_given(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 import errno
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
+from batchcut._errors import shortened
 from batchcut._interrupts import interrupts_answered
 
 from ._app import as_options, parsed
@@ -23,6 +25,7 @@ _ADVICE = {
     errno.EISDIR: "name a file",
     errno.ENOSPC: "make room and try again",
 }
+_OUT_OF_MEMORY = re.compile("(not enough|allocate|out of) memory|size calculation overflowed")  # torch's words
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FAULT_OF_THE_USER = (*_NO_ROOM, errno.EFBIG, errno.EIO)
 
@@ -119,8 +122,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     """What went wrong and what to do next, in a line or two, and the exit code."""
     if isinstance(error, ModuleNotFoundError):
         return f'{error}; pip install "batchcut[train,report]" brings what the verbs need', WRONG_USE
-    if isinstance(error, MemoryError):
-        return f"there is not enough memory; {error}".removesuffix("; "), FAILED
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))):
+        return f"there is not enough memory for it: {shortened(str(error)) or 'smaller sizes may fit'}", FAILED
     if isinstance(error, ArithmeticError | ImportError | OSError | TypeError | ValueError):
         reason = _system_error(error) if isinstance(error, OSError) else str(error)
         return reason, FAILED if _came_up(error) else WRONG_USE

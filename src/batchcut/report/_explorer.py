@@ -76,9 +76,12 @@ def shown_plans(comparison: Comparison) -> list[ShownPlan]:
 
 
 def _shown_plan(run: Run, label: str, name: str) -> ShownPlan | None:
-    with run.embeddings(name) as kept:
-        plan = None if kept is None else run.plan(int(kept["epoch"][0]))
-        return None if kept is None or plan is None else _plan_with(kept, label, plan)
+    kept = run.embeddings(name)
+    if kept is None:
+        return None
+    with run.reading_embeddings(name):
+        plan = run.plan(int(kept["epoch"][0]))
+        return None if plan is None else _plan_with(kept, label, plan)
 
 
 def _plan_with(kept: dict[str, Array], label: str, plan: BatchPlan) -> ShownPlan:

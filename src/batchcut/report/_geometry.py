@@ -54,9 +54,10 @@ def _geometry(run: Run, label: str, samples: Samples) -> Geometry | None:
     chosen: Array = np.empty(0, np.int64)
     grams: list[Gram] = []
     for name in ("initial", "final"):
-        with run.embeddings(name) as kept:
-            if kept is None:
-                return None
+        kept = run.embeddings(name)
+        if kept is None:
+            return None
+        with run.reading_embeddings(name):
             if not grams:
                 chosen = _chosen(kept["index"], min(_MOST, kept["u"].shape[1] + 1), samples.labels)
             if len(chosen) < 2:

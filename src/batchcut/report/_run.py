@@ -3,7 +3,7 @@
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,20 +119,20 @@ class Run:
         path = self.path / "plans" / f"epoch-{epoch:04d}.npz"
         return BatchPlan.load(path) if path.is_file() else None
 
-    @contextmanager
-    def embeddings(self, name: str) -> Iterator[dict[str, Array] | None]:
-        """The arrays of embeddings/NAME.safetensors, for as long as they are looked at; None if there is no such file.
-
-        What does not fit together in them is an error of the file.
-        """
+    def embeddings(self, name: str) -> dict[str, Array] | None:
+        """The arrays of embeddings/NAME.safetensors; None where there is no such file."""
         from safetensors.numpy import load
 
         path = self.path / "embeddings" / f"{name}.safetensors"
         if not path.is_file():
-            yield None
-            return
-        with reading(path, "be a file of embeddings of this run, undamaged", found=""):
-            yield dict(load(path.read_bytes()))
+            return None
+        with self.reading_embeddings(name):
+            return dict(load(path.read_bytes()))
+
+    def reading_embeddings(self, name: str) -> AbstractContextManager[None]:
+        """Makes what does not fit together in embeddings/NAME.safetensors an error of that file."""
+        path = self.path / "embeddings" / f"{name}.safetensors"
+        return reading(path, "be a file of embeddings of this run, undamaged", found="")
 
 
 def find_runs(places: Iterable[str | Path]) -> list[Path]:

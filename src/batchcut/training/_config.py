@@ -18,6 +18,11 @@ PlannedFrom = Literal["bank", "pass", "training-pass"]
 OptimizerName = Literal["lars", "sgd", "adamw"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
+# What no machine of today has the memory or the time for is refused by its name.
+_WIDEST = 1 << 20
+_LARGEST_VIEW = 1 << 14
+_MOST_DRAWS = 10_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
@@ -60,7 +65,7 @@ class ViewSettings:
 
     def __post_init__(self) -> None:
         check_choice("views.recipe", self.recipe, get_args(ViewRecipe))
-        _check_optional("views.size", self.size, at_least=1)
+        _check_optional("views.size", self.size, at_least=1, at_most=_LARGEST_VIEW)
         _check_share("views.smallest_crop", self.smallest_crop)
 
 
@@ -89,9 +94,9 @@ class ModelSettings:
     def __post_init__(self) -> None:
         check_choice("model.encoder", self.encoder, get_args(EncoderName))
         check_choice("model.stem", self.stem, get_args(Stem))
-        check_integer("model.width", self.width, at_least=1)
-        check_integer("model.projection", self.projection, at_least=0)
-        check_integer("model.dim", self.dim, at_least=1)
+        check_integer("model.width", self.width, at_least=1, at_most=_WIDEST)
+        check_integer("model.projection", self.projection, at_least=0, at_most=_WIDEST)
+        check_integer("model.dim", self.dim, at_least=1, at_most=_WIDEST)
 
     @property
     def for_images(self) -> bool:
@@ -223,7 +228,7 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         check_integer("evaluation.every_epochs", self.every_epochs, at_least=0)
         check_integer("evaluation.every_steps", self.every_steps, at_least=0)
-        check_integer("evaluation.draws", self.draws, at_least=1)
+        check_integer("evaluation.draws", self.draws, at_least=1, at_most=_MOST_DRAWS)
         check_integer("evaluation.batch_size", self.batch_size, at_least=1)
         check_integer("evaluation.statistics", self.statistics, at_least=0)
         if self.statistics == 1:
@@ -328,9 +333,9 @@ def _check_text(argument: str, value: object) -> None:
         raise invalid(argument, "be a text that is not empty", repr(value))
 
 
-def _check_optional(argument: str, value: int | None, *, at_least: int) -> None:
+def _check_optional(argument: str, value: int | None, *, at_least: int, at_most: int | None = None) -> None:
     if value is not None:
-        check_integer(argument, value, at_least=at_least)
+        check_integer(argument, value, at_least=at_least, at_most=at_most)
 
 
 def _check_share(argument: str, value: float) -> None:

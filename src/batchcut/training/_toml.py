@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import tomli_w
 
-from batchcut._errors import as_float, invalid, unknown_name, wrong_type
+from batchcut._errors import as_float, invalid, shortened, unknown_name, wrong_type
 from batchcut._files import read_text, reading
 from batchcut.selection import Cut, Ordered, Selector, Shuffle, Spectral
 
@@ -27,7 +27,6 @@ _NONE = "none"
 """How TOML, which has no null, says None."""
 
 _LARGEST = 2**63 - 1
-_LONGEST_SHOWN = 200
 
 _SELECTORS = (Shuffle, Ordered, Spectral, Cut)
 
@@ -133,7 +132,7 @@ def _recipes() -> dict[str, Traversable]:
 
 def _record(kind: Any, tree: object, source: str, path: str) -> Any:
     if not isinstance(tree, dict):
-        raise TypeError(f"{source}: {path} must be a table of settings; got {_shown(tree)}")
+        raise TypeError(f"{source}: {path} must be a table of settings; got {shortened(repr(tree))}")
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind)}
     for name in tree:
@@ -166,13 +165,15 @@ def _field(hint: Any, value: object, source: str, path: str) -> Any:
         return None
     if get_origin(plain) is Literal:
         if value not in get_args(plain):
-            raise ValueError(f"{source}: {path} must be one of {', '.join(map(repr, get_args(plain)))}; got {_shown(value)}")
+            raise ValueError(
+                f"{source}: {path} must be one of {', '.join(map(repr, get_args(plain)))}; got {shortened(repr(value))}"
+            )
         return value
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
         return as_float(value)
     if type(value) is not plain:
         also = ' or "none"' if optional else ""
-        raise TypeError(f"{source}: {path} must be {_NAMES.get(plain, plain)}{also}; got {_shown(value)}")
+        raise TypeError(f"{source}: {path} must be {_NAMES.get(plain, plain)}{also}; got {shortened(repr(value))}")
     if isinstance(value, int) and abs(value) > _LARGEST:
         raise ValueError(
             f"{source}: {path} must be an integer of 64 bits, as TOML has them; got one of {value.bit_length()}"
@@ -180,18 +181,12 @@ def _field(hint: Any, value: object, source: str, path: str) -> Any:
     return value
 
 
-def _shown(value: object) -> str:
-    """A value as it is written, as far as it fits into a message."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-
-
 _NAMES: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
 
 
 def _selector(value: object, source: str, path: str) -> Any:
     if not isinstance(value, dict):
-        raise TypeError(f"{source}: {path} must be a table of settings; got {_shown(value)}")
+        raise TypeError(f"{source}: {path} must be a table of settings; got {shortened(repr(value))}")
     rest = dict(value)
     kind = _selector_named(rest.pop(_TAG, None), f"{source}: {_at(path, _TAG)}")
     return _record(kind, rest, source, path)
