@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +210,21 @@ def test_a_plan_is_kept_though_what_comes_after_it_fails(
     assert said.startswith("batchcut: there is not enough memory for it: ")
     assert said.endswith("Unable to allocate 6.71 GiB\n")
     assert said.count("\n") == 1
+
+
+def test_json_has_no_word_for_what_is_not_finite(
+    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = replace(evaluation.health(*make_pairs()), alike=float("nan"), longest=float("inf"))
+    monkeypatch.setattr(evaluation, "health", lambda *_: found)
+    assert run(*sides, "--batch-size", 8, "--json") == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=lambda word: 1 / 0)
+    assert (printed["alike"], printed["norms"][1]) == (None, None)
+
+
+def test_a_group_may_hold_what_other_texts_end_lines_with(sides: tuple[Path, Path]) -> None:
+    target, groups = sides[0].parent / "plan.npz", sides[0].parent / "groups.txt"
+    names = [f"{number // 3}\x0c\u2028\x85\r{number // 3}" for number in range(96)]
+    groups.write_bytes("\r\n".join(names).encode())
+    assert run(*sides, "--batch-size", 8, "--groups", groups, "-o", target, "--quiet") == 0
+    assert BatchPlan.load(target) == Cut()(*make_pairs(), batch_size=8, groups=[number // 3 for number in range(96)])
