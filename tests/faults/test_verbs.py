@@ -226,6 +226,11 @@ OTHERS = [
     Fault("report run", r"run/plans/epoch-0001\.npz must be a plan saved", flipped("run/plans/epoch-0001.npz", 0.4)),
     Fault(
         "report run",
+        r"run/plans must hold plans of one set, of 32 samples; got 24",
+        lambda folder: shutil.copy(folder / "plan.npz", folder / "run/plans/epoch-0002.npz"),
+    ),
+    Fault(
+        "report run",
         r"run/embeddings/final\.safetensors must be a file of embeddings of this run, undamaged; got",
         holds("run/embeddings/final.safetensors", tensors({})),
     ),

@@ -146,3 +146,12 @@ def test_texts_that_are_not_text(runs: Path, tmp_path: Path) -> None:
         ValueError, match=r"texts must be a text with a line for each training sample, for --texts, in UTF-8; got "
     ):
         write_report([runs], tmp_path / "report.html", texts=tmp_path / "texts")
+
+
+def test_a_run_of_other_data_than_its_settings_name(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    settings = (run / "config.toml").read_text().replace("train = 96", "train = 50")
+    (run / "config.toml").write_text(settings)
+    text = r"^a run must be of the 50 samples that its config\.toml names; got a plan of 96$"
+    with pytest.raises(ValueError, match=text):
+        write_report([run], tmp_path / "report.html")

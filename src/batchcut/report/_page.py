@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchcut import __version__
+from batchcut._errors import invalid
 from batchcut._files import check_target, write_bytes
 
 from ._charts import PARTS, accuracy_chart, loss_chart, loss_histograms, same_class_chart, time_chart
@@ -67,6 +68,9 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     note = "The runs are of different data sets, so that samples cannot be shown together."
     samples = samples_of(runs[0], texts) if len(sets) == 1 else Samples(note=note)
     plans = shown_plans(comparison) if len(sets) == 1 else []
+    known = len(samples.pixels) if samples.pixels is not None else math.inf
+    for plan in (shown.plan for shown in plans if shown.plan.count > known):
+        raise invalid("a run", f"be of the {known} samples that its config.toml names", f"a plan of {plan.count}")
     covered = coverages(comparison, samples, plans)
     chance = chance_of_same_class(samples.labels)
     data, sheet = explorer_data(plans, samples)
