@@ -6,11 +6,20 @@ import math
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
+from typing import SupportsFloat
+
+_LONGEST = 500
 
 
 def invalid(argument: str, rule: str, got: object) -> ValueError:
     """The error for an argument of the right type with a value that breaks a rule."""
-    return ValueError(f"{argument} must {rule}; got {got}")
+    return ValueError(f"{argument} must {rule}; got {shortened(str(got))}")
+
+
+def shortened(text: str) -> str:
+    """A value or a reason on one line, as far as it fits into a message."""
+    line = " ".join(text.split()) if "\n" in text else text
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def wrong_type(argument: str, rule: str, got: object) -> TypeError:
@@ -43,10 +52,18 @@ def check_positive(argument: str, value: object) -> float:
     """Returns `value` as a float, if it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, "be a number", value)
-    number = float(value)
+    number = as_float(value)
     if not (math.isfinite(number) and number > 0):
         raise invalid(argument, "be finite and above 0", value)
     return number
+
+
+def as_float(value: SupportsFloat) -> float:
+    """The number as a float; infinity where it is beyond all of them, which Python calls an error."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def check_flag(argument: str, value: object) -> None:

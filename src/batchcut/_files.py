@@ -2,73 +2,136 @@
 
 import contextlib
 import errno
+import glob
 import json
 import os
+import secrets
+import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+from ._errors import invalid, shortened
+
+T = TypeVar("T")
+
+_PARTS_OF_A_RUN = ("checkpoints", "metrics.jsonl")
+_UNFINISHED = ".unfinished"
+_TOKEN_BYTES = 4
+_TOKENS = "." + 2 * _TOKEN_BYTES * "[0-9a-f]"
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # which Windows has not
+_LONGEST_START = 200  # of at most 255 bytes in the name of a file
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a file under another name, makes sure that it is on the disk, and gives it its name.
+    """Writes a file under a name that nobody else has, makes sure that it is on the disk, and gives it its name.
 
-    A link stays, and what it points to is written. Of several processes that write to one path, one waits for the
-    other, and the last one's file stays.
+    A link stays, and what it points to is written; so does the mode of a file that is replaced. Of several processes
+    that write to one path, the last one's file stays. What a killed process left is removed.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file() and not target.is_dir():
         raise OSError(errno.EINVAL, "Not a file, and a file would take its place", str(path))
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    try:
-        with open_alone(unfinished) as file:
-            try:
-                file.truncate(0)
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-                unfinished.replace(target)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    unfinished.unlink()  # while it is ours alone
-                raise
-    except OSError as error:
-        if error.filename == str(unfinished):
-            raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
-        raise
+    with writing(path), _unfinished(target) as (unfinished, file):
+        try:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+            unfinished.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
     sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Makes errors of the system name the file that was being written, by the name that the caller knows."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or not (error.filename is None or str(error.filename).endswith(_UNFINISHED)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file beside the target, with a name of its own and the target's mode, locked as long as it is open.
+
+    So those that are not locked were left by processes that were killed.
+    """
+    start = os.fsdecode(b"." + os.fsencode(target.name)[:_LONGEST_START])
+    for left in target.parent.glob(glob.escape(start) + _TOKENS + _UNFINISHED):
+        _remove_unlocked(left)
+    while True:
+        path = target.with_name(f"{start}.{secrets.token_hex(_TOKEN_BYTES)}{_UNFINISHED}")
+        mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666 if mode is None else 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            if mode is not None:
+                path.chmod(mode)
+            try_lock(file, wait=True)
+            if _is_still(path, file):  # another process may have taken it for one that was left
+                yield path, file
+                return
+
+
+def _remove_unlocked(path: Path) -> None:
+    with contextlib.suppress(OSError), os.fdopen(os.open(path, os.O_RDWR | _NOFOLLOW), "r+b") as file:
+        if try_lock(file) is True and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            path.unlink()
 
 
 @contextlib.contextmanager
 def open_alone(path: Path) -> Iterator[BinaryIO]:
     """A file that is made if it is not there, opened to read and write; another process that wants it waits here."""
     while True:
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
-            _lock(file)
+        with open_own(path) as file:
+            try_lock(file, wait=True)
             if _is_still(path, file):  # while we waited it may have got another name, or been taken away
                 yield file
                 return
 
 
+def open_own(path: Path) -> BinaryIO:
+    """A file that is made if it is not there, opened to read and write, but never through a link."""
+    try:
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o666), "r+b")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, "a link, where a file must be", str(path)) from error
+        raise
+
+
 def _is_still(path: Path, file: BinaryIO) -> bool:
     """Whether the path is that of the open file."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
 
 
-def _lock(file: BinaryIO) -> None:
-    """Waits until no other process has the file; where files cannot be locked, nobody waits."""
+def try_lock(file: BinaryIO, *, wait: bool = False) -> bool | None:
+    """Whether the file is ours alone until it is closed, which the system does for a process that is killed.
+
+    With `wait`, as soon as no other process has it. None where files cannot be locked, and nobody waits.
+    """
     if sys.platform == "win32":
-        return
+        return None
     import fcntl
 
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
+        return None
+    return True
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -78,7 +141,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Writes JSON by `write_whole`."""
-    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace"))
 
 
 def sync_folder(folder: Path) -> None:
@@ -90,6 +153,33 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def check_target(argument: str, target: Path, *, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuses, before the work, a target that cannot be a file, or would replace what is read or what a run holds."""
+    try:
+        kind = target.stat().st_mode
+        if not stat.S_ISREG(kind):
+            raise invalid(
+                argument, "be a file", f"{target}, a {'folder' if stat.S_ISDIR(kind) else 'device or a pipe'}"
+            )
+    except FileNotFoundError:
+        kind = 0
+    except OSError as error:
+        raise invalid(argument, "be a path that a file can have", f"{target} ({error.strerror})") from error
+    for path in (path for path in inputs if kind and path is not None):
+        for read in path.glob("*.npy") if path.is_dir() else [path]:
+            if read.exists() and read.samefile(target):
+                raise invalid(argument, "be another file than those that are read", target)
+    check_outside_runs(argument, target)
+
+
+def check_outside_runs(argument: str, target: Path) -> None:
+    """Refuses a path in the folder of a run, which is known by its settings and its metrics or checkpoints."""
+    place = Path(os.path.realpath(target))
+    for folder in (place, *place.parents):
+        if (folder / "config.toml").is_file() and any((folder / name).exists() for name in _PARTS_OF_A_RUN):
+            raise invalid(argument, f"lie outside the run in {folder}, which is whole as it is", target)
+
+
 def existing_file(path: Path) -> Path:
     """Returns `path`, if there is such a file."""
     if not path.is_file():
@@ -97,17 +187,49 @@ def existing_file(path: Path) -> Path:
     return path
 
 
+class UnreadableError(ValueError):
+    """That a file is not what it should be."""
+
+
 @contextlib.contextmanager
-def reading(path: Path, rule: str, *, found: str = "one that fails: ") -> Iterator[None]:
+def reading(path: Path | str, rule: str, *, found: str = "one that fails: ") -> Iterator[None]:
     """The one place where what a reader raises at a file becomes our error, which names the file and the rule.
 
     Libraries raise all kinds of things at damaged or hostile input, so all of it is a `ValueError` here, but for a file
-    that is not there and a library that is not installed. Only reading belongs in the block: what goes wrong in writing
-    is not the file's fault.
+    that is not there and a library that is not installed. Of blocks within blocks the inner one names its file. Only
+    reading belongs in the block: what goes wrong in writing is not the file's fault.
     """
     try:
         yield
-    except (FileNotFoundError, ImportError):
+    except (FileNotFoundError, ImportError, UnreadableError):
         raise
     except Exception as error:
-        raise ValueError(f"{path} must {rule}; got {found}{str(error) or type(error).__name__}") from error
+        reason = shortened(str(error)) or type(error).__name__
+        raise UnreadableError(f"{path} must {rule}; got {found}{reason}") from error
+
+
+def read_text(path: Path, rule: str) -> str:
+    """The text of a file in UTF-8, with its line ends as they are."""
+    with reading(path, f"{rule}, in UTF-8"):
+        return path.read_bytes().decode("utf-8-sig")
+
+
+def read_lines(path: Path, rule: str) -> list[str]:
+    """The lines of a text, which a newline ends and nothing else: a form feed or U+2028 may stand within one."""
+    lines = read_text(path, rule).split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def read_json(path: Path, kind: type[T], rule: str = "be JSON, undamaged") -> T:
+    """What a file of JSON holds, an object or a list as `kind` says."""
+    text = read_text(path, rule)
+    with reading(path, rule, found=""):
+        return json_of(text, kind)
+
+
+def json_of(text: str, kind: type[T]) -> T:
+    """What a JSON text holds, if it is of that kind."""
+    content = json.loads(text)
+    if not isinstance(content, kind):
+        raise TypeError(f"{type(content).__name__} where there must be {kind.__name__}")
+    return content

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import safetensors.numpy
 
-from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli
+from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli, evaluation
 from batchcut.selection import Selector
 
 Floats = npt.NDArray[np.float32]
@@ -191,3 +192,44 @@ def test_bad_input(
     error = capsys.readouterr().err
     assert text in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 6.71 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127]\ncan't allocate memory: Unable to allocate 6.71 GiB"),
+    ],
+)
+def test_a_plan_is_kept_though_what_comes_after_it_fails(
+    error: Exception, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(evaluation, "health", fail)
+    target = sides[0].parent / "plan.npz"
+    assert run(*sides, "--batch-size", 8, "-o", target) == 1
+    assert len(BatchPlan.load(target)) == 12
+    said = capsys.readouterr().err
+    assert said.startswith("batchcut: there is not enough memory for it: ")
+    assert said.endswith("Unable to allocate 6.71 GiB\n")
+    assert said.count("\n") == 1
+
+
+def test_json_has_no_word_for_what_is_not_finite(
+    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = replace(evaluation.health(*make_pairs()), alike=float("nan"), longest=float("inf"))
+    monkeypatch.setattr(evaluation, "health", lambda *_: found)
+    assert run(*sides, "--batch-size", 8, "--json") == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=lambda word: 1 / 0)
+    assert (printed["alike"], printed["norms"][1]) == (None, None)
+
+
+def test_a_group_may_hold_what_other_texts_end_lines_with(sides: tuple[Path, Path]) -> None:
+    target, groups = sides[0].parent / "plan.npz", sides[0].parent / "groups.txt"
+    names = [f"{number // 3}\x0c\u2028\x85\r{number // 3}" for number in range(96)]
+    groups.write_bytes("\r\n".join(names).encode())
+    assert run(*sides, "--batch-size", 8, "--groups", groups, "-o", target, "--quiet") == 0
+    assert BatchPlan.load(target) == Cut()(*make_pairs(), batch_size=8, groups=[number // 3 for number in range(96)])

@@ -304,7 +304,10 @@ def test_a_damaged_checkpoint_is_a_line_and_no_end(done: Path, capsys: pytest.Ca
     facts = done / "checkpoints" / "step-00000024.json"
     facts.write_text(facts.read_text(encoding="utf-8").replace('"epoch": 2', '"epoch": 1'), encoding="utf-8")
     (done / "checkpoints" / "step-copy.json").write_text("no checkpoint")
-    with pytest.warns(RuntimeWarning, match="step-00000024 is damaged: its checksum is another; going on from step 20"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"step-00000024\.json must be .*undamaged.*; got its checksum is another; going on from step 20",
+    ):
         assert run("--resume", done, "--quiet") == 0
     assert outcome(done) == before
 
@@ -320,7 +323,7 @@ def test_folders_that_were_lost_come_back_and_a_damaged_record_is_named(
     assert len(list((done / "checkpoints").glob("*.json"))) == 2
     (done / "environment.json").write_text("{")
     (done / "result.json").unlink()  # a run that is finished is left as it is
-    assert "environment.json must be JSON; " in refused(capsys, "--resume", done)
+    assert "environment.json must be JSON, undamaged, or be deleted" in refused(capsys, "--resume", done)
 
 
 def test_warnings_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,8 @@ def test_the_official_sources_are_well_formed() -> None:
         algorithm, _, digest = source.checksum.partition(":")
         assert len(digest) == 2 * hashlib.new(algorithm).digest_size
         assert all(address.endswith(source.name) for address in source.addresses)
+        assert source.addresses[0].startswith("https://")
+        assert list(source.addresses) == sorted(source.addresses, key=lambda address: address.startswith("http://"))
     assert all(archive.unpacked > archive.source.size for archive in archives)
 
 

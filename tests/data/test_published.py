@@ -14,8 +14,8 @@ import pytest
 from tests.data._make import random_pixels, write_cifar, write_cifar100, write_idx, write_picture
 
 from batchcut.data import Images, Split, _published, load
-from batchcut.data._fetch import Archive, Source
-from batchcut.data._published import CIFAR100, FASHION_MNIST, TINY_IMAGENET
+from batchcut.data._fetch import Archive, Source, checksum
+from batchcut.data._published import CIFAR100, FASHION_MNIST, TINY_IMAGENET, read_idx
 
 if TYPE_CHECKING:
     from tests.data.conftest import Server
@@ -168,8 +168,13 @@ def write_fashion(folder: Path, *, packed: bool) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_fashion_mnist(packed: bool, tmp_path: Path) -> None:
-    write_fashion(tmp_path / "fashion-mnist", packed=packed)
+def test_fashion_mnist(packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "fashion-mnist"
+    write_fashion(folder, packed=packed)
+    if packed:
+        sums = [checksum(folder / source.name, "sha256") for source in FASHION_MNIST]
+        sources = tuple(replace(source, checksum=found) for source, found in zip(FASHION_MNIST, sums, strict=True))
+        monkeypatch.setattr(_published, "FASHION_MNIST", sources)
     train, test = images_of(load("fashion-mnist", root=tmp_path))
     np.testing.assert_array_equal(train.pixels, random_pixels(6, 1, 28))
     np.testing.assert_array_equal(test.pixels, random_pixels(4, 1, 28, seed=1))
@@ -199,7 +204,16 @@ def test_damaged_idx(damage: "object", text: str, tmp_path: Path) -> None:
     path = tmp_path / "fashion-mnist" / FASHION_MNIST[0].name
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
     with pytest.raises(ValueError, match=rf"ubyte.gz must be a whole IDX file of bytes; got one that .*{text}"):
-        load("fashion-mnist", root=tmp_path)
+        read_idx(path, 3)
+
+
+def test_a_file_that_is_there_already_must_be_the_published_one(tmp_path: Path) -> None:
+    write_fashion(tmp_path / "fashion-mnist", packed=True)
+    for download in (False, True):
+        with pytest.raises(
+            ValueError, match=r"idx3-ubyte\.gz must have the checksum sha256:3aed.*; got sha256:.*: delete"
+        ):
+            load("fashion-mnist", root=tmp_path, download=download)
 
 
 @pytest.mark.parametrize(

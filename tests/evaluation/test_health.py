@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -34,6 +36,23 @@ def test_directions_from_the_eigenvalues() -> None:
     u = spread() * np.linspace(0.2, 2, 16)
     values = np.linalg.eigvalsh(np.cov(unit(u).T))
     assert health(u, u).directions == pytest.approx(values.sum() ** 2 / np.square(values).sum(), rel=1e-4)
+
+
+def test_more_directions_than_rows() -> None:
+    u = spread(12, 40) * np.linspace(0.2, 2, 40)
+    values = np.linalg.eigvalsh(np.cov(unit(u).T))
+    assert health(u, u).directions == pytest.approx(values.sum() ** 2 / np.square(values).sum(), rel=1e-4)
+
+
+def test_wide_embeddings_take_memory_for_themselves_alone() -> None:
+    u = spread(20, 30_000).astype(np.float32)
+    health(u[:, :4], u[:, :4])  # what is loaded once
+    tracemalloc.start()
+    try:
+        health(u, u)
+        assert tracemalloc.get_traced_memory()[1] < 20 * u.nbytes  # the covariance alone would take 3,000 times as much
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -142,5 +142,16 @@ def test_a_page_that_is_too_large_is_refused(runs: Path, tmp_path: Path, monkeyp
 
 def test_texts_that_are_not_text(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "texts").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="--texts must be a file in UTF-8"):
+    with pytest.raises(
+        ValueError, match=r"texts must be a text with a line for each training sample, for --texts, in UTF-8; got "
+    ):
         write_report([runs], tmp_path / "report.html", texts=tmp_path / "texts")
+
+
+def test_a_run_of_other_data_than_its_settings_name(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    settings = (run / "config.toml").read_text().replace("train = 96", "train = 50")
+    (run / "config.toml").write_text(settings)
+    text = r"^a run must be of the 50 samples that its config\.toml names; got a plan of 96$"
+    with pytest.raises(ValueError, match=text):
+        write_report([run], tmp_path / "report.html")

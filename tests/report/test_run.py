@@ -57,7 +57,25 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("config.toml", b"seed = = 1", "config.toml must be TOML"),
+        ("config.toml", b"seed = 'one'", "config.toml must hold the settings of a run; got seed = 'one'$"),
+        ("config.toml", b"data = 3", "config.toml must hold the settings of a run; got data = 3, which is no table$"),
+        ("config.toml", b"x = " + b"[" * 5000, "config.toml must be TOML; got .*recursion"),
+        ("config.toml", b"seed = " + b"1" * 5000, "config.toml must be TOML; got Exceeds the limit"),
         ("environment.json", b"[", "environment.json must be JSON, undamaged"),
+        ("environment.json", b"{}", "environment.json must be JSON, undamaged.*; got dict where there must be list$"),
+        ("environment.json", b"[3]", "environment.json must be JSON, undamaged"),
+        ("environment.json", b"\xff", "environment.json must be JSON, undamaged.*, in UTF-8; got one that fails: "),
+        ("result.json", b"[]", "result.json must be JSON, undamaged; got list where there must be dict$"),
+        ("result.json", b"[" * 100_000, "result.json must be JSON, undamaged; got .*recursion"),
+        ("metrics.jsonl", b"3\n", "metrics.jsonl, line 1, must be JSON, and an event of a run; got int where"),
+        (
+            "metrics.jsonl",
+            b'{"event": "losses"}\n',
+            "metrics.jsonl, line 1, must be JSON, and an event.*; got no epoch$",
+        ),
+        ("metrics.jsonl", b'{"step": "1"}\n', "metrics.jsonl, line 1, must be JSON, and an event.*; got step = '1'$"),
+        ("metrics.jsonl", b'{"losses": []}\n', r"metrics.jsonl, line 1, must be .*; got losses = \[\]$"),
+        ("timings.jsonl", b'{"training": null}\n', "timings.jsonl, line 1, must be .*; got training = None$"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
@@ -70,7 +88,8 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, word
 def test_damaged_embeddings_are_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
     (folder / "embeddings" / "final.safetensors").write_bytes(b"nothing of the kind")
-    with pytest.raises(ValueError, match=r"final\.safetensors must be a file of embeddings, undamaged"):
+    text = r"final\.safetensors must be a file of embeddings of this run, undamaged"
+    with pytest.raises(ValueError, match=text):
         read_run(folder).embeddings("final")
 
 

@@ -4,11 +4,13 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tests.sampling._helpers import DIM, pairs
 
+from batchcut._files import try_lock
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler
 
 
@@ -32,6 +34,7 @@ def test_goes_on_where_it_was(tmp_path: Path, dtype: torch.dtype) -> None:
 def test_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
     code = f"""
 import os, signal, torch
+from batchcut._files import try_lock
 from batchcut.sampling import EmbeddingBank
 bank = EmbeddingBank(3, 2, path={str(tmp_path / "bank")!r})
 bank.record(torch.tensor([1]), torch.tensor([[3.0, 4.0]]), torch.tensor([[5.0, 6.0]]))
@@ -54,6 +57,7 @@ def test_is_mapped_and_not_held(tmp_path: Path) -> None:
 PLANS_WITHOUT_ROOM = """
 import resource, sys
 import torch
+from batchcut._files import try_lock
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler
 from batchcut.selection import Shuffle
 torch.set_num_threads(1)
@@ -147,6 +151,91 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"^path must hold 280 bytes, as a whole bank of this size does; got 270 in .*$"
     ):
+        EmbeddingBank(4, DIM, path=path)
+
+
+HOLDS = """
+import sys, torch
+from batchcut._files import try_lock
+from batchcut.sampling import EmbeddingBank
+bank = EmbeddingBank(4, 2, path=sys.argv[1])
+bank.record(torch.tensor([1]), torch.ones(1, 2), torch.ones(1, 2))
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_file_is_of_one_process_at_a_time_also_of_one_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "bank"
+    command = [sys.executable, "-c", HOLDS, str(path)]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdin is not None
+    assert other.stdout.readline() == "open\n"
+    text = rf"^path must be of a bank that no other process has open; each needs a file of its own; got {path}$"
+    with pytest.raises(ValueError, match=text):
+        EmbeddingBank(4, 2, path=path)
+    other.kill()
+    other.wait()
+    other.stdin.close()
+    other.stdout.close()
+    bank = EmbeddingBank(4, 2, path=path)
+    assert bank.seen.tolist() == [False, True, False, False]
+
+
+def test_a_file_is_locked_as_long_as_a_bank_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "bank"
+    bank = EmbeddingBank(4, DIM, path=path)
+    copies = [pickle.loads(pickle.dumps(bank)), EmbeddingBank(4, DIM, path=path)]  # noqa: S301
+    del bank
+    for expected in (False, False, True):
+        with path.open("rb") as file:
+            assert try_lock(file) is expected
+        del copies[:1]
+
+
+@pytest.mark.slow
+def test_processes_that_make_one_file_at_the_same_time(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "bank")]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    others = [subprocess.Popen(command, text=True, **pipes) for _ in range(2)]
+    said = [other.stdout.readline() for other in others if other.stdout is not None]
+    for other in others:
+        other.communicate()
+    assert sorted(said) == ["", "open\n"]
+    assert [found.name for found in tmp_path.iterdir()] == ["bank"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (48 + 8 * 2, 7),  # recorded later than now, as one that was being written when its process was killed
+        (48 + 8 * 2, -5),
+        (48 + 8 * 4 + 4 * DIM * 2, -1),  # NaN
+    ],
+)
+def test_damaged_rows_are_named_and_left_out(tmp_path: Path, place: int, value: int) -> None:
+    path = tmp_path / "bank"
+    bank = EmbeddingBank(4, DIM, path=path)
+    bank.record(torch.tensor([1, 2, 3]), *pairs(3))
+    del bank
+    content = bytearray(path.read_bytes())
+    content[place : place + 8] = value.to_bytes(8, "little", signed=True)
+    path.write_bytes(content)
+    text = rf"^{path}: 1 of 4 rows were damaged, or not finite, or zero, and are taken for not recorded: 2$"
+    with pytest.warns(RuntimeWarning, match=text):
+        again = EmbeddingBank(4, DIM, path=path)
+    assert again.seen.tolist() == [False, True, False, True]
+
+
+def test_a_file_with_a_clock_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "bank"
+    EmbeddingBank(4, DIM, path=path)
+    content = bytearray(path.read_bytes())
+    content[40:48] = (-3).to_bytes(8, "little", signed=True)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^path must hold a clock of at least 0; got -3 in {path}$"):
         EmbeddingBank(4, DIM, path=path)
 
 

@@ -218,18 +218,34 @@ def test_a_state_that_is_broken() -> None:
     sampler = PlannedBatchSampler(filled(N), batch_size=B, seed=1, shuffled_epochs=0)
     list(sampler)
     state = sampler.state_dict()
+    packed = state["batches"]
+    left_out = set(range(N)) - set(np.frombuffer(packed, "<i4").tolist())
+    absent = min(left_out).to_bytes(4, "little")
     for change, message in [
         ({"position": 9}, r"^state\['position'\] must be at most 8; got 9$"),
         ({"epoch": -1}, r"^state\['epoch'\] must be at least 0; got -1$"),
         ({"made_in": -1}, r"^state\['made_in'\] must be at least 0; got -1$"),
         ({"batches": state["batches"][:-4]}, r"^state\['batches'\] must hold 160 bytes, for 8 batches of 5; got 156$"),
-        ({"batches": bytes(160)}, r"^state\['batches'\] must hold each sample once; got repeats$"),
+        ({"batches": bytes(160)}, r"^state\['batches'\] must hold no sample twice in one batch; got sample 0$"),
+        ({"batches": b"\xff" * 160}, r"^state\['batches'\] must be full, but for -1 at the end of the last row; got "),
+        ({"batches": packed[:12] + b"\xff" * 4 + packed[16:]}, r"^state\['batches'\] must be full, but for -1 at "),
+        (
+            {"batches": packed[:-4] + b"\xff" * 4},
+            r"^state\['batches'\] must hold the 40 samples of .*; got 39 samples$",
+        ),
+        (
+            {"batches": packed[20:40] + packed[20:]},
+            r"^state\['batches'\] must hold each sample once where repeats=False",
+        ),
+        ({"batches": packed[:156] + absent}, r"^state\['batches'\] must hold the 40 samples of epoch 0; got sample "),
         ({"format": 0}, r"^state must be of a sampler with format = 1; got 0$"),
         ({"batches": b"\xff\xff\xff\x7f" * 40}, r"^state\['batches'\] must hold indices below 43; got 2147483647$"),
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict(state | change)
         assert sampler.state_dict() == state  # as before
+    with pytest.raises(TypeError, match=r"^state\['batches'\] must be bytes; got int$"):
+        sampler.load_state_dict(state | {"batches": 3})
     with pytest.raises(ValueError, match=r"^state must be of a PlannedBatchSampler; got no batches, epoch, .*$"):
         sampler.load_state_dict({})
     with pytest.raises(TypeError, match=r"^state must be of a PlannedBatchSampler; got NoneType$"):

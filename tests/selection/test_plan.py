@@ -194,7 +194,9 @@ def test_truncated_and_foreign_files_are_refused(plan: bc.BatchPlan, tmp_path: P
         (tmp_path / name).write_bytes(content)
     np.save(tmp_path / "array", np.arange(3))
     for name in (*files, "foreign.npz", "other.npz", "array.npy"):
-        with pytest.raises(ValueError, match="path must be a plan saved by BatchPlan.save; got .*" + name) as told:
+        with pytest.raises(
+            ValueError, match=name + " must be a plan saved by BatchPlan.save; got one that fails: "
+        ) as told:
             bc.BatchPlan.load(tmp_path / name)
         assert "allow_pickle" not in str(told.value)
     with pytest.raises(FileNotFoundError):
@@ -226,10 +228,10 @@ def test_facts_that_cannot_be_are_refused(plan: bc.BatchPlan, tmp_path: Path) ->
     facts = json.loads(str(content["facts"]))
     for bad in (facts | {"count": 10**15}, facts | {"count": 10**30}, facts | {"more": 1}, [facts]):
         np.savez(path, **content | {"facts": np.array(json.dumps(bad))})
-        with pytest.raises(ValueError, match="path must be a plan saved"):
+        with pytest.raises(ValueError, match=r"plan\.npz must be a plan saved"):
             bc.BatchPlan.load(path)
     np.savez(path, **content | {"facts": np.array("[" * 100_000)})
-    with pytest.raises(ValueError, match="path must be a plan saved"):
+    with pytest.raises(ValueError, match=r"plan\.npz must be a plan saved"):
         bc.BatchPlan.load(path)
 
 

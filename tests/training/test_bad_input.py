@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from batchcut.training import DivergedError, OptimizerSettings, config_of, read_
 from batchcut.training._folder import Lock
 from batchcut.training._toml import parse_toml, with_overrides
 
-from ._runs import batchcut, lines, pairs_config, write_pairs
+from ._runs import batchcut, environment, lines, pairs_config, write_pairs
 
 
 @pytest.fixture
@@ -90,9 +91,9 @@ def test_a_run_that_was_killed_as_it_began_is_begun_again(pairs: Path, tmp_path:
     run = tmp_path / "run"
     run.mkdir()
     (run / "lock").touch()
-    (run / ".config.toml.unfinished").write_text("seed = ")
+    (run / ".config.toml.0123abcd.unfinished").write_text("seed = ")
     train(pairs_config(pairs, epochs=1), run)
-    assert not (run / ".config.toml.unfinished").exists()
+    assert not (run / ".config.toml.0123abcd.unfinished").exists()
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
@@ -173,7 +174,10 @@ def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp
         (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
         done = batchcut("train", "--config", str(tmp_path / "config.toml"), "-o", str(disk / "run"), "--quiet")
         assert done.returncode == 1
-        assert "batchcut: No space left on device; make room and go on, " in done.stderr
+        assert ": No space left on device; make room and try again" in done.stderr
+        assert done.stderr.startswith(f"batchcut: {disk / 'run'}")
+        if (disk / "run" / "config.toml").exists():
+            assert f"batchcut train --resume {disk / 'run'}" in done.stderr
         assert "Traceback" not in done.stderr
         subprocess.run([mount, "-o", "remount,size=8m", str(disk)], check=True)
         done = batchcut("train", "--resume", str(disk / "run"), "--quiet")
@@ -181,3 +185,32 @@ def test_a_full_disk_is_said_and_the_run_goes_on_with_more_room(pairs: Path, tmp
         assert lines(disk / "run")[-1]["event"] == "evaluation"
     finally:
         subprocess.run([unmount, str(disk)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines_read", [0, 1])
+def test_a_training_goes_on_when_nobody_reads_its_errors_any_more(pairs: Path, tmp_path: Path, lines_read: int) -> None:
+    (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
+    words = ["train", "--config", str(tmp_path / "config.toml"), "-o", str(tmp_path / "run")]
+    command = [sys.executable, "-m", "batchcut", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for _ in range(lines_read):
+        assert process.stderr.readline().startswith("epoch ")
+    process.stderr.close()
+    printed = process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert "top-1" in printed
+    assert (tmp_path / "run" / "result.json").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
+def test_a_training_goes_on_without_streams(pairs: Path, tmp_path: Path, stream: str) -> None:
+    (tmp_path / "config.toml").write_text(to_toml(pairs_config(pairs)), encoding="utf-8")
+    words = ["train", "--config", str(tmp_path / "config.toml"), "-o", str(tmp_path / "run")]
+    command = ["sh", "-c", f'exec "$@" {stream}', "sh", sys.executable, "-m", "batchcut", *words]
+    assert subprocess.run(command, env=environment(), check=False).returncode == 0
+    assert (tmp_path / "run" / "result.json").is_file()

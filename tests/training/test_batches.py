@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import normalize
 
 from batchcut.sampling import mean_of_views
-from batchcut.selection import Cut, Shuffle
+from batchcut.selection import Cut, Ordered, Shuffle
 from batchcut.training import ObjectiveSettings, SelectionSettings, train
 from batchcut.training._batches import Batches
 
@@ -41,3 +41,14 @@ def test_a_selector_takes_the_temperature_of_the_objective(tmp_path: Path) -> No
         config = pairs_config(path, objective=objective, selection=selecting(selector), epochs=2)
         train(config, tmp_path / str(expected))
         assert {plan.temperature for plan in plans(tmp_path / str(expected))} == {expected}
+
+
+@pytest.mark.parametrize("selector", [Cut(), Ordered(k=3, q=2), Shuffle()])
+@pytest.mark.parametrize("first", [0, 1, 3, 9])
+def test_steps_of_a_run_of_any_length(selector: Any, first: int) -> None:
+    for epochs in (1, 2, 3, 5, 10**15):
+        config = pairs_config(Path("pairs.npz"), selection=selecting(selector, shuffled_epochs=first), epochs=epochs)
+        batches = Batches(config, samples=SAMPLES, device=torch.device("cpu"), rank=0, world_size=1, views=False)
+        for accumulate in (1, 5):
+            each = [-(-batches.sampler.length_of(epoch) // accumulate) for epoch in range(min(epochs, 20))]
+            assert batches.steps(accumulate) == sum(each) + (epochs - len(each)) * each[-1]

@@ -1,4 +1,4 @@
-"""What is kept of a plan to be looked at."""
+"""What is kept of a plan to be looked at, and what of a run's folder is the run's to remove."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import torch
 
 from batchcut.sampling import EmbeddingBank
 from batchcut.selection import BatchPlan, Cut
-from batchcut.training._folder import RunFolder, shown_embeddings
+from batchcut.training._folder import Lines, RunFolder, shown_embeddings
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +50,39 @@ def test_none_is_kept_where_none_is_wanted(
     folder.save_plan(filled[0], filled[1], shown=shown)
     assert folder.plans() == ["epoch-0000.npz"]
     assert {path.name for path in (tmp_path / "embeddings").iterdir()} == kept
+
+
+def test_only_plans_of_the_run_are_dropped(tmp_path: Path) -> None:
+    plans = tmp_path / "plans"
+    plans.mkdir()
+    thesis = tmp_path / "thesis.npz"
+    thesis.write_text("years")
+    for name in ("epoch-0000.npz", "epoch-0001.npz", "epoch-10000.npz", "notes.txt", "epoch-best.npz", "epoch-1.npz"):
+        (plans / name).touch()
+    (plans / "epoch-0002.npz").symlink_to(thesis)
+    RunFolder(tmp_path).drop_plans(but=["epoch-0000.npz"])
+    assert {path.name for path in plans.iterdir()} == {"epoch-0000.npz", "notes.txt", "epoch-best.npz", "epoch-1.npz"}
+    assert thesis.read_text() == "years"
+
+
+@pytest.mark.parametrize("name", ["plans", "checkpoints", "embeddings"])
+def test_a_linked_folder_is_refused(tmp_path: Path, name: str) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    elsewhere.mkdir()
+    (run / name).symlink_to(elsewhere)
+    text = rf"^{run / name} must be a folder of the run itself; got a link to {elsewhere}$"
+    with pytest.raises(ValueError, match=text):
+        RunFolder(run).open()
+
+
+def test_nothing_is_cut_through_a_link(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis"
+    thesis.write_text("years")
+    for name in ("lock", "metrics.jsonl"):
+        (tmp_path / name).symlink_to(thesis)
+    with pytest.raises(OSError, match=r"a link, where a file must be: '.*lock'$"):
+        RunFolder(tmp_path).open()
+    with pytest.raises(OSError, match=r"a link, where a file must be: '.*metrics.jsonl'$"):
+        Lines(tmp_path / "metrics.jsonl", length=0)
+    assert thesis.read_text() == "years"

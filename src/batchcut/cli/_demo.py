@@ -1,6 +1,5 @@
 """`batchcut demo`: what planned batches do, on data that is always at hand."""
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.table import Table
 
-from ._output import console
+from ._output import as_json, console
 from ._verb import DONE, Integer, OptionalOut
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Demo:
             outcome = run_demo(out, seeds=self.seeds, quick=self.quick, observe=watcher)
         if self.json and not self.quiet:
             rows = [row.as_dict() for row in outcome.rows]
-            print(json.dumps({"methods": rows, "report": str(outcome.report)}, indent=2))
+            print(as_json({"methods": rows, "report": str(outcome.report)}))
         elif not self.quiet:
             _print_table(outcome)
             print(outcome.report)

@@ -1,6 +1,5 @@
 """`batchcut evaluate`: how good the model of a run is."""
 
-import json
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
 
-from ._output import COLUMNS, cell, console
-from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_target
+from ._output import COLUMNS, as_json, cell, console
+from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -92,15 +91,14 @@ class Evaluate:
             check_integer("--severity", self.severity, at_least=1, at_most=5)
             if self.corrupted is None:
                 raise invalid("--severity", "be left alone without --corrupted", self.severity)
-        if self.out is not None:
-            check_target(self.out)
+        check_out(self.out)
         with share_progress(hidden=self.quiet or self.json) as progress:
             scores = self._scores(progress)
-        text = json.dumps(scores, indent=2)
+        text = as_json(scores)
         if self.out is not None:
             from batchcut._files import write_bytes
 
-            write_bytes(self.out, text.encode())
+            write_bytes(self.out, text.encode(errors="backslashreplace"))
         if self.json and not self.quiet:
             print(text)
         elif not self.quiet:

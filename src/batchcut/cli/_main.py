@@ -3,11 +3,14 @@
 import errno
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
+from batchcut._errors import shortened
 from batchcut._interrupts import interrupts_answered
 
 from ._app import as_options, parsed
@@ -20,9 +23,11 @@ _ADVICE = {
     errno.EEXIST: "choose another name",
     errno.ENOTDIR: "choose another place: a file is where a folder should be",
     errno.EISDIR: "name a file",
-    errno.ENOSPC: "make room and go on, with a run by `batchcut train --resume`",
+    errno.ENOSPC: "make room and try again",
 }
-_NO_FAULT_OF_THE_USER = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_OUT_OF_MEMORY = re.compile("(not enough|allocate|out of) memory|size calculation overflowed")  # torch's words
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_FAULT_OF_THE_USER = (*_NO_ROOM, errno.EFBIG, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,17 +60,45 @@ def _guarded(words: Sequence[str], *, debug: bool) -> int:
         if debug:
             traceback.print_exception(error)
         reason, code = _explained(error)
+        if getattr(error, "errno", None) in _NO_ROOM and (hint := getattr(verb, "after_interrupt", str)()):
+            reason += f"; {hint}"
         print(f"batchcut: {reason if verb is None else as_options(type(verb), reason)}", file=sys.stderr)
         return code
 
 
 def _open_streams() -> None:
     """Streams that were closed before we came lead nowhere; a terminal that has no ρ gets a question mark."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the least number: no file of ours may come to lie under a stream
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open to the end
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _Errors(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+
+
+class _Errors(io.TextIOWrapper):
+    """The error stream, which leads nowhere once nobody can read it: that is no reason to stop a training."""
+
+    def write(self, text: str, /) -> int:
+        """Writes, or does as if."""
+        try:
+            return super().write(text)
+        except OSError:
+            _lead_nowhere(self)
+            return len(text)
+
+    def flush(self) -> None:
+        """Flushes, or does as if."""
+        try:
+            super().flush()
+        except OSError:
+            _lead_nowhere(self)
 
 
 def _empty_output() -> None:
@@ -73,7 +106,11 @@ def _empty_output() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lead_nowhere(sys.stdout)
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _warning(message: Warning | str, *_: object, **__: object) -> str:
@@ -85,6 +122,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     """What went wrong and what to do next, in a line or two, and the exit code."""
     if isinstance(error, ModuleNotFoundError):
         return f'{error}; pip install "batchcut[train,report]" brings what the verbs need', WRONG_USE
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))):
+        return f"there is not enough memory for it: {shortened(str(error)) or 'smaller sizes may fit'}", FAILED
     if isinstance(error, ArithmeticError | ImportError | OSError | TypeError | ValueError):
         reason = _system_error(error) if isinstance(error, OSError) else str(error)
         return reason, FAILED if _came_up(error) else WRONG_USE

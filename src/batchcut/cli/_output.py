@@ -1,6 +1,9 @@
 """How results are printed."""
 
+import json
+import math
 import sys
+from collections.abc import Mapping
 
 from rich.console import Console
 
@@ -27,6 +30,19 @@ class _Console(Console):
 def console(*, width: int | None = None) -> Console:
     """For results. Where the output is no terminal there is no width to fit into, unless one is given."""
     return _Console(width=width or (None if sys.stdout.isatty() else 200))
+
+
+def as_json(content: object) -> str:
+    """JSON as its standard has it, for any reader: what is not finite becomes null."""
+    return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(content: object) -> object:
+    if isinstance(content, Mapping):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def cell(scores: dict[str, float], name: str) -> str:

@@ -1,6 +1,5 @@
 """`batchcut paper`: the figures and tables of the paper, computed anew."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from batchcut._errors import invalid
 
-from ._output import console
+from ._output import as_json, console
 from ._verb import DONE, Integer, Out
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class List:
         if self.quiet:
             return DONE
         if self.json:
-            print(json.dumps([_item_as_json(item) for item in ITEMS], indent=2, ensure_ascii=False))
+            print(as_json([_item_as_json(item) for item in ITEMS]))
             return DONE
         table = Table(title="Figures and tables of the paper", title_justify="left")
         table.add_column("label", no_wrap=True)
@@ -127,7 +126,7 @@ class Run:
                 outcomes.append(outcome)
                 page = write_page(self.out, finished(self.out))
         if self.json and not self.quiet:
-            print(json.dumps([_outcome_as_json(outcome) for outcome in outcomes], indent=2, ensure_ascii=False))
+            print(as_json([_outcome_as_json(outcome) for outcome in outcomes]))
         elif not self.quiet:
             _print_outcomes(outcomes, page)
         return DONE

@@ -1,12 +1,12 @@
 """`batchcut report`: run folders to one page of HTML."""
 
-import json
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from cyclopts import Parameter
 
+from ._output import as_json
 from ._verb import DONE, Out
 
 
@@ -52,7 +52,7 @@ class Report:
             raise ValueError("RUN must name at least one run; `batchcut train` or `batchcut demo` makes one")
         path = write_report(self.runs, self.out, title=self.title, texts=self.texts)
         if self.json and not self.quiet:
-            print(json.dumps({"report": str(path), "bytes": path.stat().st_size}))
+            print(as_json({"report": str(path), "bytes": path.stat().st_size}))
         elif not self.quiet:
             print(path)
         return DONE

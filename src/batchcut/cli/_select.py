@@ -1,6 +1,5 @@
 """`batchcut select`: plans batches from embeddings in files, for any trainer."""
 
-import json
 import sys
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
@@ -10,9 +9,10 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from batchcut._errors import check_integer, invalid
+from batchcut._files import read_lines
 
-from ._output import console
-from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_target
+from ._output import as_json, console
+from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
@@ -107,8 +107,7 @@ class Select:
 
         from ._progress import share_progress
 
-        if self.out is not None:
-            check_target(self.out)
+        check_out(self.out, self.u, self.v, self.groups)
         check_integer("--batch-size", self.batch_size, at_least=2)
         selector = self._selector()
         u, v = read_sides(self.u, self.v)
@@ -124,11 +123,11 @@ class Select:
         with share_progress(hidden=self.quiet or self.json) as progress:
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
+            self._save(plan)  # before anything that only advises
             plan = plan.measured(u, v, threads=self.threads)
+            self._save(plan)
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
         state = health(u, v)
-        if self.out is not None:
-            plan.save(self.out)
         if not self.quiet:
             self._print(plan, shuffled, state)
         return DONE
@@ -150,9 +149,13 @@ class Select:
         selector: Selector = kind(temperature=self.temperature, **asked)
         return selector
 
+    def _save(self, plan: "BatchPlan") -> None:
+        if self.out is not None:
+            plan.save(self.out)
+
     def _print(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health") -> None:
         if self.json:
-            print(json.dumps(self._outcome(plan, shuffled, state), indent=2))
+            print(as_json(self._outcome(plan, shuffled, state)))
             return
         table = Table(title=f"{plan.method}: {len(plan):,} batches of {plan.batch_size}", title_justify="left")
         for name in ("", "chosen", "shuffled"):
@@ -222,10 +225,7 @@ def read_groups(path: Path) -> Any:
 
     if path.suffix == ".npy":
         return open_npy(path)
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise invalid("--groups", "be a .npy file or a text with one group a line", path) from error
+    return read_lines(path, "be a .npy file or a text with one group a line, for --groups")
 
 
 def _gain(plan: "BatchPlan", shuffled: "BatchPlan") -> float:

@@ -1,6 +1,5 @@
 """`batchcut theory`: the paper's claims and our own, tried."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -9,7 +8,7 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from ._output import console
+from ._output import as_json, console
 from ._verb import CHECK_FAILED, DONE
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Theory:
                 outcomes.append(outcome)
                 progress.update(task, advance=1, description=outcome.label)
         if self.json and not self.quiet:
-            print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=2, ensure_ascii=False))
+            print(as_json([_as_json(outcome) for outcome in outcomes]))
         elif not self.quiet:
             _print_outcomes(outcomes, in_detail=self.label is not None)
         right = all(outcome.holds if self.strict else outcome.as_expected for outcome in outcomes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from cyclopts import Parameter
 from rich.table import Table
 
-from ._output import COLUMNS, cell, console
+from ._output import COLUMNS, as_json, cell, console
 from ._verb import DONE
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Train:
 
     def _show(self, content: Any, as_text: Callable[[Any], str]) -> None:
         if not self.quiet:
-            print(json.dumps(content, indent=2, ensure_ascii=False) if self.json else as_text(content))
+            print(as_json(content) if self.json else as_text(content))
 
     def _check_alone(self) -> None:
         others = (self.settings, self.recipe, self.config, self.run_folder, self.data, self.root)
@@ -150,7 +150,7 @@ class Train:
             return
         if self.json:
             summary = {"run": str(result.run), "steps": result.steps, "scores": result.scores}
-            print(json.dumps(summary | {"seconds": result.seconds}, indent=2, ensure_ascii=False))
+            print(as_json(summary | {"seconds": result.seconds}))
             return
         table = Table(title=f"{result.run}", title_justify="left", show_header=False)
         table.add_row("steps", f"{result.steps:,}")

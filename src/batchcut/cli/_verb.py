@@ -7,6 +7,7 @@ from typing import Annotated, Any, Protocol
 from cyclopts import Parameter, Token
 
 from batchcut._errors import invalid
+from batchcut._files import check_target
 
 DONE, CHECK_FAILED, WRONG_USE, INTERRUPTED, OUTPUT_CLOSED = 0, 1, 2, 130, 141
 FAILED = CHECK_FAILED
@@ -41,14 +42,13 @@ OptionalOutput = Annotated[Path | None, Parameter(alias=("-o", "--output"))]
 """Of verbs that called it --output once."""
 
 
-def check_target(path: Path) -> None:
-    """Refuses a path at which no file can be made, before the work is done."""
+def check_out(path: Path | None, *inputs: Path | None) -> None:
+    """Refuses a path at which no file can be made, or at which one would replace an input, before the work is done."""
     import tempfile  # slow to load
 
-    if path.is_dir():
-        raise invalid("--out", "be a file", f"{path}, a folder")
-    if path.exists() and not path.is_file():
-        raise invalid("--out", "be a file", f"{path}, a device or a pipe")
+    if path is None:
+        return
+    check_target("--out", path, inputs=inputs)
     if not path.absolute().parent.is_dir():
         raise invalid("--out", "lie in a folder that is there", path)
     try:

@@ -57,6 +57,8 @@ def _read_npz(path: Path) -> Arrays:
             if member.endswith(".npy"):
                 with archive.open(member) as file:
                     arrays[member.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+                    if file.read(1):  # to the end, where the checksum is proven
+                        raise ValueError(f"{member} holds more than its array")
         return arrays
 
 
@@ -103,7 +105,7 @@ def _read_parquet(path: Path) -> Arrays:
         wanted = [name for name in (*SIDES, "split") if name in names]
         table = pyarrow.parquet.read_table(path, columns=wanted, memory_map=True)
         split = np.asarray(table.column("split").to_pylist(), object) if "split" in names else None
-    arrays = {side: _rows_of_lists(path, side, table.column(side)) for side in SIDES if side in names}
+        arrays = {side: _rows_of_lists(side, table.column(side)) for side in SIDES if side in names}
     if split is None:
         return arrays
     odd = sorted({str(part) for part in split} - set(PARTS))
@@ -112,18 +114,18 @@ def _read_parquet(path: Path) -> Arrays:
     return {f"{part}_{side}": array[split == part] for part in PARTS for side, array in arrays.items()}
 
 
-def _rows_of_lists(path: Path, name: str, column: Any) -> Array:
+def _rows_of_lists(name: str, column: Any) -> Array:
     """(N, d) numbers of a column of lists, which must all have one length and no gaps."""
     blocks = []
     for chunk in column.chunks:
         flat = chunk.flatten() if hasattr(chunk, "value_lengths") else None
         if flat is None or chunk.null_count or flat.null_count:
-            raise ValueError(f"{path} must hold lists of numbers without gaps in the column {name}; got {chunk.type}")
+            raise ValueError(f"no lists of numbers without gaps in the column {name}, but {chunk.type}")
         lengths = set(chunk.value_lengths().to_pylist())
         if len(lengths) == 1:
             blocks.append(flat.to_numpy(zero_copy_only=False).reshape(len(chunk), -1))
         if len(lengths) > 1 or (blocks and blocks[-1].shape[1] != blocks[0].shape[1]):
-            raise ValueError(f"{path} must hold lists of one length in the column {name}; got several")
+            raise ValueError(f"lists of several lengths in the column {name}")
     return np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32)
 
 

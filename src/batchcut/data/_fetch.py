@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from batchcut._files import open_alone, reading
+from batchcut._files import open_alone, reading, writing
 from batchcut._progress import silent
 
 Transfer = Callable[[str, int, int], None]
@@ -99,13 +99,16 @@ def obtain_folder(archive: Archive, root: Path, *, download: bool, progress: Tra
 
 
 def obtain_file(source: Source, folder: Path, *, download: bool, progress: Transfer | None = None) -> Path:
-    """A published file in `folder`, packed as it is published or, where its name ends in .gz, unpacked."""
-    for path in (folder / source.name.removesuffix(".gz"), folder / source.name):
-        if path.is_file():
-            return path
+    """A published file in `folder`, packed as it is published and checked, or, where its name ends in .gz, unpacked."""
+    unpacked, packed = folder / source.name.removesuffix(".gz"), folder / source.name
+    if unpacked != packed and unpacked.is_file():
+        return unpacked
+    if packed.is_file():
+        _check_sum(source, packed)
+        return packed
     if not download:
-        raise _missing(source, folder / source.name)
-    return fetch(source, folder / source.name, progress=progress)
+        raise _missing(source, packed)
+    return fetch(source, packed, progress=progress)
 
 
 def _check_sum(source: Source, path: Path) -> None:
@@ -139,8 +142,10 @@ def fetch(source: Source, target: Path, *, progress: Transfer | None = None, wai
     with open_alone(part) as file:
         if target.is_file():
             part.unlink(missing_ok=True)
+            _check_sum(source, target)
             return target
-        _complete(source, file, progress or silent, wait)
+        with writing(part):
+            _complete(source, file, progress or silent, wait)
         found = checksum(part, source.checksum.partition(":")[0])
         if found != source.checksum:
             part.unlink()

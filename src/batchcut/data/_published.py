@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from batchcut._files import existing_file, reading
+from batchcut._files import existing_file, read_lines, read_text, reading
 
 from ._fetch import Archive, Source, Transfer, obtain_file, obtain_folder
 from ._images import find_images, read_images
@@ -33,8 +33,10 @@ def _cifar(classes: int, folder: str, size: int, digest: str) -> Archive:
 
 
 def _fashion(name: str, size: int, digest: str) -> Source:
-    place = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-    return Source(name=name, addresses=(f"{place}/{name}",), size=size, checksum=f"sha256:{digest}")
+    bucket, region = "fashion-mnist", "eu-central-1.amazonaws.com"
+    places = (f"https://{bucket}.s3.{region}", f"http://{bucket}.s3-website.{region}")
+    addresses = tuple(f"{place}/{name}" for place in places)
+    return Source(name=name, addresses=addresses, size=size, checksum=f"sha256:{digest}")
 
 
 CIFAR10 = _cifar(
@@ -46,7 +48,7 @@ CIFAR100 = _cifar(
 TINY_IMAGENET = Archive(
     source=Source(
         name="tiny-imagenet-200.zip",
-        addresses=tuple(f"{scheme}://cs231n.stanford.edu/tiny-imagenet-200.zip" for scheme in ("http", "https")),
+        addresses=tuple(f"{scheme}://cs231n.stanford.edu/tiny-imagenet-200.zip" for scheme in ("https", "http")),
         size=248_100_043,
         checksum="sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
     ),
@@ -162,7 +164,7 @@ def _read_tiny_imagenet(folder: Path) -> Split:
 
     Classes are numbered in the order of their WordNet ids.
     """
-    words = existing_file(folder / "wnids.txt").read_text(encoding="utf-8").split()
+    words = read_text(existing_file(folder / "wnids.txt"), "be a text of WordNet ids").split()
     numbers = {name: number for number, name in enumerate(sorted(words))}
     train = {path: path.parts[-3] for path in find_images(folder / "train")}
     return Split(
@@ -173,7 +175,7 @@ def _read_tiny_imagenet(folder: Path) -> Split:
 
 def _tiny_annotations(folder: Path) -> dict[Path, str]:
     file = existing_file(folder / "val_annotations.txt")
-    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line]
+    rows = [line.split("\t") for line in read_lines(file, "be a text with a name and a class in each line") if line]
     if any(len(row) < 2 for row in rows):
         raise ValueError(f"{file} must hold a name and a class in each line; got a line without them")
     return {existing_file(folder / "images" / row[0]): row[1] for row in rows}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from batchcut._errors import check_integer
+from batchcut._files import check_outside_runs, read_text
 from batchcut._progress import silent
 from batchcut.report import compare, read_run, write_report
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
@@ -119,6 +120,7 @@ def run_demo(
     """
     check_integer("seeds", seeds, at_least=1)
     folder = Path(out)
+    check_outside_runs("out", folder)
     jobs = [
         Job(
             method=method,
@@ -165,10 +167,10 @@ def _check_same_settings(job: Job) -> None:
     """That a run which is there already is one of this demo."""
     path = job.run / "config.toml"
     here = to_toml(job.config)
-    there = path.read_text(encoding="utf-8") if path.is_file() else here
+    there = read_text(path, "be TOML") if path.is_file() else here
     if there != here:
         lines = zip_longest(there.splitlines(), here.splitlines(), fillvalue="nothing")
-        old, new = next(pair for pair in lines if pair[0] != pair[1])
+        old, new = next((pair for pair in lines if pair[0] != pair[1]), ("other line ends", "newlines"))
         raise ValueError(
             f"{job.run} holds a run with other settings ({old} there, {new} here); "
             "remove it, or choose another folder with --out"

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from ._embeddings import Floats, unit_rows
 
 _SAMPLED = 10_000
-_ROWS_AT_ONCE = 65_536
+_NUMBERS_AT_ONCE = 1 << 26
+_PRODUCTS_AT_ONCE = 512
 _OFF = 1e-3
 _TOO_ALIKE = 0.9
 _TOO_FLAT = 2.0
@@ -67,9 +68,12 @@ class Health:
 
 
 def health(u: npt.NDArray[np.floating], v: npt.NDArray[np.floating]) -> Health:
-    """Measures u, v: (N, d), read in blocks; `alike` and `directions` on 10,000 rows at even distances."""
+    """Measures u, v: (N, d), read in blocks; `alike` and `directions` on at most 10,000 rows at even distances.
+
+    On fewer where d is beyond 6,710: 2²⁶ numbers of each side are in memory at a time.
+    """
     norms = [_norms(side) for side in (u, v)]
-    rows = np.linspace(0, len(u) - 1, min(len(u), _SAMPLED)).astype(np.int64)
+    rows = np.linspace(0, len(u) - 1, min(len(u), _SAMPLED, _rows_at_once(u))).astype(np.int64)
     sides = [unit_rows(name, side[rows]) for name, side in (("u", u), ("v", v))]
     return Health(
         shortest=min(float(norm.min()) for norm in norms),
@@ -81,9 +85,13 @@ def health(u: npt.NDArray[np.floating], v: npt.NDArray[np.floating]) -> Health:
     )
 
 
+def _rows_at_once(values: npt.NDArray[np.floating]) -> int:
+    return max(2, _NUMBERS_AT_ONCE // int(values.shape[1]))
+
+
 def _norms(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    starts = range(0, len(values), _ROWS_AT_ONCE)
-    blocks = (np.asarray(values[start : start + _ROWS_AT_ONCE], np.float64) for start in starts)
+    step = _rows_at_once(values)
+    blocks = (np.asarray(values[start : start + step], np.float64) for start in range(0, len(values), step))
     return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks])
 
 
@@ -95,16 +103,20 @@ def _alike(rows: Floats) -> float:
 
 
 def _directions(rows: Floats) -> float:
+    """(Σλ)² / Σλ² from the smaller of XᵀX and XXᵀ, which have the same λ ≠ 0: Σλ = ‖X‖² and Σλ² = ‖XXᵀ‖²."""
     centered = rows - rows.mean(axis=0, dtype=np.float64)
-    covariance = centered.T @ centered / len(rows)
-    trace, square = float(np.trace(covariance)), float(np.square(covariance).sum())
-    return trace**2 / square if trace > 1e-10 else 0.0
+    smaller = centered if len(centered) < centered.shape[1] else centered.T
+    starts = range(0, len(smaller), _PRODUCTS_AT_ONCE)
+    square = sum(float(np.square(smaller[i : i + _PRODUCTS_AT_ONCE] @ smaller.T).sum()) for i in starts)
+    trace = float(np.square(centered).sum())
+    return trace**2 / square if trace > 1e-10 * len(rows) else 0.0
 
 
 def _copies(u: npt.NDArray[np.floating], v: npt.NDArray[np.floating]) -> int:
     seen: set[int] = set()
-    for start in range(0, len(u), _ROWS_AT_ONCE):
-        block = slice(start, start + _ROWS_AT_ONCE)
+    step = _rows_at_once(u)
+    for start in range(0, len(u), step):
+        block = slice(start, start + step)
         both = np.concatenate([np.asarray(u[block]), np.asarray(v[block])], axis=1)
         seen.update(hash(row.tobytes()) for row in both)  # 64 bits: a chance collision among millions is unlikely
     return len(u) - len(seen)

@@ -13,6 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
 from batchcut._errors import invalid, wrong_type
+from batchcut._files import reading
 from batchcut.losses import Background
 from batchcut.sampling import EmbeddingBank, Indexed, IndexedCollate, PlannedBatchSampler, PlanSettings
 
@@ -150,9 +151,10 @@ class PlanningMixin(_Base):
         if self.sampler is None or not path.exists():
             warnings.warn(f"{path} is not there: the bank starts as it is, and the epoch anew", stacklevel=2)
             return
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        self.sampler.bank.load_state_dict(state["bank"])
-        self.sampler.load_state_dict(state["sampler"])
+        with reading(path, "be the state of this trainer's bank and sampler, undamaged", found=""):
+            state = torch.load(path, map_location="cpu", weights_only=True)
+            self.sampler.bank.load_state_dict(state["bank"])
+            self.sampler.load_state_dict(state["sampler"])
 
 
 @dataclass(frozen=True)

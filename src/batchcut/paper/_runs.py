@@ -1,7 +1,6 @@
 """Training at a scale for two cores: which runs there are, and where their encoders are found again."""
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from batchcut._errors import invalid
+from batchcut._files import read_json
 from batchcut._progress import Progress, part_of
 from batchcut.selection import Cut, Ordered, Shuffle, Spectral
 from batchcut.theory import one_thread
@@ -162,7 +162,7 @@ def trained(config: "Config", work: Path, progress: Progress) -> Path:
 
 def scores_of(folder: Path) -> dict[str, float]:
     """The retrieval scores of a finished run, on the clean images."""
-    scores: dict[str, float] = json.loads((folder / "result.json").read_text(encoding="utf-8"))["scores"]
+    scores: dict[str, float] = read_json(folder / "result.json", dict)["scores"]
     return scores
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from batchcut._errors import invalid
 from batchcut.selection import BatchPlan
 
 from ._compare import Comparison, Group
@@ -71,6 +72,8 @@ def _coverage(group: Group, labels: Array | None, shown: ShownPlan | None) -> Co
         times: Array | None = None
         for plan in run.plans():
             used = np.bincount(plan.batches[plan.batches >= 0], minlength=plan.count)
+            if times is not None and len(times) != len(used):
+                raise invalid(str(run.path / "plans"), f"hold plans of one set, of {len(times)} samples", len(used))
             times = used if times is None else times + used
             pairs = max(1, sum(len(members) * (len(members) - 1) // 2 for members in plan))
             shares = (plan.margin_pairs / pairs, plan.group_pairs / pairs, _same_class(plan, labels))

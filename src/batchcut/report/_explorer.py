@@ -77,9 +77,14 @@ def shown_plans(comparison: Comparison) -> list[ShownPlan]:
 
 def _shown_plan(run: Run, label: str, name: str) -> ShownPlan | None:
     kept = run.embeddings(name)
-    plan = None if kept is None else run.plan(int(kept["epoch"][0]))
-    if kept is None or plan is None:
+    if kept is None:
         return None
+    with run.reading_embeddings(name):
+        plan = run.plan(int(kept["epoch"][0]))
+        return None if plan is None else _plan_with(kept, label, plan)
+
+
+def _plan_with(kept: dict[str, Array], label: str, plan: BatchPlan) -> ShownPlan:
     rows = {int(sample): row for row, sample in enumerate(kept["index"])}
     rank = {int(number): place for place, number in enumerate(np.argsort(plan.losses, kind="stable")[::-1])}
     chosen = sorted((int(number) for number in kept["batches"]), key=rank.__getitem__)

@@ -51,14 +51,19 @@ def geometries(comparison: Comparison, samples: Samples) -> list[Geometry]:
 
 
 def _geometry(run: Run, label: str, samples: Samples) -> Geometry | None:
-    before, after = run.embeddings("initial"), run.embeddings("final")
-    if before is None or after is None:
-        return None
-    chosen = _chosen(before["index"], min(_MOST, before["u"].shape[1] + 1), samples.labels)
-    if len(chosen) < 2:
-        return None
-    first, last = (_gram(kept["u"][chosen], kept["v"][chosen]) for kept in (before, after))
-    return Geometry(label=label, samples=len(chosen), before=first, after=last)
+    chosen: Array = np.empty(0, np.int64)
+    grams: list[Gram] = []
+    for name in ("initial", "final"):
+        kept = run.embeddings(name)
+        if kept is None:
+            return None
+        with run.reading_embeddings(name):
+            if not grams:
+                chosen = _chosen(kept["index"], min(_MOST, kept["u"].shape[1] + 1), samples.labels)
+            if len(chosen) < 2:
+                return None
+            grams.append(_gram(kept["u"][chosen], kept["v"][chosen]))
+    return Geometry(label=label, samples=len(chosen), before=grams[0], after=grams[1])
 
 
 def _chosen(index: Array, most: int, labels: Array | None) -> Array:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from batchcut import __version__
-from batchcut._files import write_bytes
+from batchcut._errors import invalid
+from batchcut._files import check_target, write_bytes
 
 from ._charts import (
     PARTS,
@@ -42,8 +43,7 @@ def write_report(
         texts: a file with a line of text for each training sample.
     """
     target = Path(out)
-    if target.is_dir():
-        raise ValueError(f"--out must be a file; got {target}, a folder")
+    check_target("--out", target, inputs=[texts])
     found = read_runs(runs)
     if not found:
         raise ValueError("RUN must name at least one run; got none")
@@ -76,6 +76,9 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     note = "The runs are of different data sets, so that samples cannot be shown together."
     samples = samples_of(runs[0], texts) if len(sets) == 1 else Samples(note=note)
     plans = shown_plans(comparison) if len(sets) == 1 else []
+    known = len(samples.pixels) if samples.pixels is not None else math.inf
+    for plan in (shown.plan for shown in plans if shown.plan.count > known):
+        raise invalid("a run", f"be of the {known} samples that its config.toml names", f"a plan of {plan.count}")
     covered = coverages(comparison, samples, plans)
     chance = chance_of_same_class(samples.labels)
     data, sheet = explorer_data(plans, samples)

@@ -1,9 +1,9 @@
 """What a run's folder holds, read as it is: nothing of it is trusted to be complete."""
 
-import json
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from batchcut._files import reading
+from batchcut._files import json_of, read_json, read_text, reading
 from batchcut.selection import BatchPlan
 
 Event = dict[str, Any]
 Tree = dict[str, Any]
 Array = NDArray[Any]
+
+
+_SETTINGS: dict[str, Any] = {
+    "seed": int,
+    "batch_size": int,
+    "objective.temperature": int | float,
+    "selection.selector.method": str,
+    "data.name": str,
+    "data.root": str,
+    "data.train": int,
+}
+"""What a report reads of the settings, and of which kind it is."""
+
+_NEEDED = {
+    "step": ("step", "loss"),
+    "evaluation": ("step", "top1"),
+    "losses": ("epoch", "step", "losses"),
+    "plan": ("epoch",),
+}
+"""What there is in each kind of event."""
+
+_NUMBERS = {"epoch", "step", "loss", "losses", "top1", "mean_loss", "shuffled_loss"}
+_NUMBERS |= {"training", "planning", "evaluation", "checkpoint"}
+_LARGEST = 2**53
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,13 +121,18 @@ class Run:
 
     def embeddings(self, name: str) -> dict[str, Array] | None:
         """The arrays of embeddings/NAME.safetensors; None where there is no such file."""
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load
 
         path = self.path / "embeddings" / f"{name}.safetensors"
         if not path.is_file():
             return None
-        with reading(path, "be a file of embeddings, undamaged", found=""):
-            return dict(load_file(path))
+        with self.reading_embeddings(name):
+            return dict(load(path.read_bytes()))
+
+    def reading_embeddings(self, name: str) -> AbstractContextManager[None]:
+        """Makes what does not fit together in embeddings/NAME.safetensors an error of that file."""
+        path = self.path / "embeddings" / f"{name}.safetensors"
+        return reading(path, "be a file of embeddings of this run, undamaged", found="")
 
 
 def find_runs(places: Iterable[str | Path]) -> list[Path]:
@@ -124,21 +153,22 @@ def find_runs(places: Iterable[str | Path]) -> list[Path]:
 def read_run(path: str | Path) -> Run:
     """Reads the folder of a run."""
     folder = Path(path)
-    try:
-        text = (folder / "config.toml").read_text(encoding="utf-8")
+    settings = folder / "config.toml"
+    if not settings.is_file():
+        raise ValueError(f"RUN must be the folder of a run; {folder} has no config.toml")
+    text = read_text(settings, "be TOML")
+    with reading(settings, "be TOML", found=""):
         config = tomllib.loads(text)
-    except FileNotFoundError as error:
-        raise ValueError(f"RUN must be the folder of a run; {folder} has no config.toml") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{folder / 'config.toml'} must be TOML; {error}") from error
+    with reading(settings, "hold the settings of a run", found=""):
+        _check_config(config)
     return Run(
         path=folder,
         config=config,
         config_text=text,
-        starts=_json(folder / "environment.json") or [],
+        starts=_starts(folder / "environment.json"),
         metrics=_lines(folder / "metrics.jsonl"),
         timings=_lines(folder / "timings.jsonl"),
-        result=_json(folder / "result.json"),
+        result=_object(folder / "result.json"),
     )
 
 
@@ -147,24 +177,53 @@ def read_runs(places: Sequence[str | Path]) -> list[Run]:
     return [read_run(path) for path in find_runs(places)]
 
 
-def _json(path: Path) -> Any:
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} must be JSON, undamaged; {error}") from error
+def _check_config(config: Tree) -> None:
+    """Refuses settings of another kind than those that a report reads."""
+    for path, kind in _SETTINGS.items():
+        table: Any = config
+        *groups, name = path.split(".")
+        for group in groups:
+            table = table.get(group, {})
+            if not isinstance(table, dict):
+                raise TypeError(f"{group} = {table!r}, which is no table")
+        value = table.get(name)
+        if not (value is None or value == "none" or isinstance(value, kind)) or isinstance(value, bool):
+            raise TypeError(f"{path} = {value!r}")
+
+
+def _starts(path: Path) -> list[Event]:
+    rule = "be JSON, undamaged: a list with an object for each start"
+    starts: list[Event] = read_json(path, list, rule) if path.is_file() else []
+    with reading(path, rule, found=""):
+        for start in starts:
+            if not isinstance(start.get("command", []), list):
+                raise TypeError(f"the command {start['command']!r}")
+    return starts
+
+
+def _object(path: Path) -> Event | None:
+    return read_json(path, dict) if path.is_file() else None
 
 
 def _lines(path: Path) -> list[Event]:
-    """The lines of a file of JSON lines; a last one that is being written does not count."""
+    """The events in a file of JSON lines; a last one that is being written does not count."""
     if not path.is_file():
         return []
-    content = path.read_text(encoding="utf-8")
+    content = read_text(path, "hold lines of JSON")
     events = []
-    for number, line in enumerate(content[: content.rfind("\n") + 1].splitlines(), 1):
-        try:
-            events.append(json.loads(line))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}, must be JSON; {error}") from error
+    for number, line in enumerate(content[: content.rfind("\n") + 1].split("\n")[:-1], 1):
+        with reading(f"{path}, line {number},", "be JSON, and an event of a run", found=""):
+            events.append(_event(line))
     return events
+
+
+def _event(line: str) -> Event:
+    event: Event = json_of(line, dict)
+    for name in _NEEDED.get(str(event.get("event")), ()):
+        if name not in event:
+            raise ValueError(f"no {name}")
+    for name in event.keys() & _NUMBERS:
+        numbers = event[name] if name == "losses" and event[name] else [event[name]]
+        if not all(isinstance(number, int | float) and abs(number) < _LARGEST for number in numbers):
+            raise TypeError(f"{name} = {event[name]!r}")
+    return event

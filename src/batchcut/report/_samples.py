@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchcut._errors import invalid
+from batchcut._files import read_lines
 
 from ._run import Run
 
@@ -32,10 +33,7 @@ class Samples:
 
 def read_texts(path: Path) -> list[str]:
     """One text a line, in the order of the training samples; long ones are cut."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"--texts must be a file in UTF-8; got {path} ({error})") from error
+    lines = read_lines(path, "be a text with a line for each training sample, for --texts")
     return [line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in lines]
 
 

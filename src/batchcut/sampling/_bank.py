@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 from batchcut.selection import kernel
 
-from ._bank_file import Storage, in_file, in_memory, width_in_file
+from ._bank_file import NEVER, Storage, in_file, in_memory, width_in_file
 from ._batch import Embed, embedded, evaluating, usable
 from ._distributed import check_same, largest_of_all, mean_of_all, newest_of_all, take_from_owners
 
-NEVER = -1
 _ROWS_AT_ONCE = 65_536
 _SAMPLES_REMEMBERED = 1024
 """By the agreement: few enough to follow training, many enough for the cosines of one batch not to decide."""
@@ -39,7 +38,8 @@ class EmbeddingBank:
         device: where the bank lives; if left out, where the first embeddings recorded are, and the CPU where `dim` is
             given. On the device that trains, recording makes no step wait for a copy.
         path: a file to map into memory, for banks larger than it; made if it is not there, gone on with if it is. It
-            holds all that the bank knows. Each process needs a file of its own.
+            holds all that the bank knows. Each process needs a file of its own: one that another has open is refused.
+            Rows that are damaged are left out, and a warning names them.
 
     Attributes:
         u: (n, dim) the embeddings of one side.
@@ -240,6 +240,12 @@ class EmbeddingBank:
             raise wrong_type("state", rule, state)
         if not set(state) >= {"u", "v", "recorded_at", "clock", "cosines"}:
             raise invalid("state", rule, sorted(state))
+        for name in ("u", "v", "recorded_at"):
+            if not isinstance(state[name], Tensor):
+                raise wrong_type(f"state[{name!r}]", "be a torch tensor", state[name])
+            if state[name].is_floating_point() is (name == "recorded_at"):
+                held = "integers" if name == "recorded_at" else "floats"
+                raise wrong_dtype(f"state[{name!r}]", f"hold {held}", str(state[name].dtype))
         width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
         for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
             if tuple(state[name].shape) != shape:
@@ -266,7 +272,7 @@ class EmbeddingBank:
         self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
-        self.u, self.v, self.recorded_at, self._clock, self._cosines = storage
+        self.u, self.v, self.recorded_at, self._clock, self._cosines, self._lock = storage
 
     def _settle(self, width: int, device: torch.device) -> None:
         """Takes the width and, where nobody said one, the device from the first embeddings recorded here."""
@@ -307,7 +313,7 @@ class EmbeddingBank:
 
     def __getstate__(self) -> dict[str, Any]:
         """A bank in a file is found there again; one in memory is copied."""
-        stored = () if self.path is None or self.dim == 0 else ("u", "v", "recorded_at", "_clock", "_cosines")
+        stored = ("u", "v", "recorded_at", "_clock", "_cosines", "_lock") if self.path is not None and self.dim else ()
         return {name: value for name, value in vars(self).items() if name not in stored}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,8 +1,11 @@
 """A bank in a file: a header, when each sample was recorded, and the embeddings; all mapped into memory."""
 
+import os
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 import torch
@@ -10,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import invalid
-from batchcut._files import write_whole
+from batchcut._files import open_alone, try_lock, write_whole
+
+from ._batch import usable
 
 _MAGIC = b"batchcut bank 2\n"
 _NUMBERS = [(name, "<i8") for name in ("n", "dim", "itemsize", "clock")]
@@ -18,10 +23,27 @@ _HEADER = np.dtype([("magic", "S16"), *_NUMBERS, ("cosines", "<f4", 2)])
 _KINDS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
 
 
+NEVER = -1
+_ROWS_AT_ONCE = 65_536
+_MOST_NAMED = 5
+
+
+class _Lock:
+    """That this process has a file open, as long as any bank in it does; the system ends it with the process."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        finalize(self, file.close)
+
+
+_open_here: WeakValueDictionary[tuple[int, int], _Lock] = WeakValueDictionary()
+"""By device and number of the file: a bank that is copied within the process finds its file open."""
+
+
 class Storage(NamedTuple):
     """What a bank keeps.
 
-    Embeddings u, v: (n, dim), the clock at each sample's record: (n,), the clock: (1,), and mean cosines: (2,).
+    Embeddings u, v: (n, dim), the clock at each sample's record: (n,), the clock: (1,), and mean cosines: (2,). With
+    the lock of their file, if they are in one.
     """
 
     u: Tensor
@@ -29,28 +51,76 @@ class Storage(NamedTuple):
     recorded_at: Tensor
     clock: NDArray[np.int64]
     cosines: Tensor
+    lock: _Lock | None = None
 
 
 def in_memory(n: int, dim: int, dtype: torch.dtype, device: torch.device) -> Storage:
     """An empty bank in memory."""
     u, v = torch.zeros(2, n, dim, dtype=dtype, device=device)
     cosines = torch.full((2,), torch.nan, device=device)
-    return Storage(u, v, torch.full((n,), -1, device=device), np.zeros(1, np.int64), cosines)
+    return Storage(u, v, torch.full((n,), NEVER, device=device), np.zeros(1, np.int64), cosines)
 
 
 def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
-    """The bank in a file, which is made, empty, if it is not there; any other file is refused and left as it is."""
+    """The bank in a file, which is made, empty, if it is not there; any other file is refused and left as it is.
+
+    So is one that another process has open. Rows that are damaged, or were being written when a process was killed,
+    are left out, and a warning names them.
+    """
     kind = _KINDS[dtype]
     rows_at = _HEADER.itemsize + 8 * n
     size = rows_at + 2 * n * dim * kind.itemsize
-    if path.exists():
-        _check(path, n, dim, kind, size)
-    else:
-        _create(path, n, dim, kind, size)
+    if not path.exists():
+        _create_once(path, n, dim, kind, size)
+    _check(path, n, dim, kind, size)
+    lock, is_new = _locked(path)
     header = np.memmap(path, _HEADER, "r+", shape=(1,))
     recorded_at = np.memmap(path, np.int64, "r+", offset=_HEADER.itemsize, shape=(n,))
     u, v = torch.from_numpy(np.memmap(path, kind, "r+", offset=rows_at, shape=(2, n, dim)))
-    return Storage(u, v, torch.from_numpy(recorded_at), header["clock"], torch.from_numpy(header["cosines"][0]))
+    cosines = torch.from_numpy(header["cosines"][0])
+    storage = Storage(u, v, torch.from_numpy(recorded_at), header["clock"], cosines, lock)
+    if is_new:
+        _leave_out_damaged(path, storage)
+    return storage
+
+
+def _locked(path: Path) -> tuple[_Lock, bool]:
+    """The lock of a file, and whether this process did not have it yet."""
+    file = path.open("r+b")
+    found = os.fstat(file.fileno())
+    lock = _open_here.get((found.st_dev, found.st_ino))
+    if lock is not None or try_lock(file) is False:
+        file.close()
+    if lock is not None:
+        return lock, False
+    if file.closed:
+        raise invalid("path", "be of a bank that no other process has open; each needs a file of its own", path)
+    lock = _open_here[found.st_dev, found.st_ino] = _Lock(file)
+    return lock, True
+
+
+def _leave_out_damaged(path: Path, storage: Storage) -> None:
+    clock = int(storage.clock[0])
+    if clock < 0:
+        raise invalid("path", "hold a clock of at least 0", f"{clock} in {path}")
+    damaged: list[int] = []
+    for start in range(0, len(storage.recorded_at), _ROWS_AT_ONCE):
+        at = storage.recorded_at[start : start + _ROWS_AT_ONCE]
+        rows = torch.nonzero(at != NEVER)[:, 0]
+        for some in rows.split(max(1, _ROWS_AT_ONCE // max(1, storage.u.shape[1] // 64))):
+            good = (at[some] >= 0) & (at[some] < clock)
+            good &= usable(storage.u[start + some]) & usable(storage.v[start + some])
+            at[some[~good]] = NEVER
+            damaged += (start + some[~good]).tolist()
+    if damaged:
+        more = ", ..." if len(damaged) > _MOST_NAMED else ""
+        named = ", ".join(map(str, damaged[:_MOST_NAMED]))
+        warnings.warn(
+            f"{path}: {len(damaged)} of {len(storage.recorded_at)} rows were damaged, or not finite, or zero, and are "
+            f"taken for not recorded: {named}{more}",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 def width_in_file(path: Path) -> int:
@@ -65,10 +135,21 @@ def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
     return u, v
 
 
+def _create_once(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
+    """Makes the file, unless another process does at the same time: its file must not be replaced while it is open."""
+    turn = path.with_name(f".{path.name}.making")
+    with open_alone(turn):
+        try:
+            if not path.exists():
+                _create(path, n, dim, kind, size)
+        finally:
+            turn.unlink()
+
+
 def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
     def write(file: BinaryIO) -> None:
         file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0, np.nan)], _HEADER).tobytes())
-        file.write(np.full(n, -1, np.int64).tobytes())
+        file.write(np.full(n, NEVER, np.int64).tobytes())
         file.truncate(size)
 
     write_whole(path, write)
@@ -90,4 +171,7 @@ def _header(path: Path) -> Any:
         start = file.read(_HEADER.itemsize)
     if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):
         raise invalid("path", "be the file of a bank, or not be there", path)
-    return np.frombuffer(start, _HEADER)[0]
+    header = np.frombuffer(start, _HEADER)[0]
+    if min(header["n"], header["dim"], header["itemsize"]) < 1:
+        raise invalid("path", "be the file of a bank, or not be there", path)
+    return header

@@ -138,7 +138,7 @@ class Planner:
 
     def shuffled(self, epoch: int) -> Indices:
         """Random batches (K, B), a function of the seed and the epoch."""
-        used = self._used(epoch)
+        used = self.used(epoch)
         places = random_partition(
             len(used),
             batch_size=self.batch_size,
@@ -151,7 +151,7 @@ class Planner:
 
     def batches_in(self, epoch: int, made: Made) -> Indices:
         """Batches made in one epoch, for another: where samples are left out, others than before."""
-        then, now = self._used(made.epoch), self._used(epoch)
+        then, now = self.used(made.epoch), self.used(epoch)
         if not self.covers(planned=made.planned) or np.array_equal(then, now):
             return made.batches
         leaving, entering = np.setdiff1d(then, now), np.setdiff1d(now, then)
@@ -172,7 +172,8 @@ class Planner:
             got = f"{self.sharding} in process {here[0]} of {here[1]}"
             raise invalid("sharding", rule, got)
 
-    def _used(self, epoch: int) -> Indices:
+    def used(self, epoch: int) -> Indices:
+        """The samples that an epoch uses."""
         return used_samples(len(self.bank), unit=self.unit, seed=self.seed, epoch=epoch, drop_last=self.drop_last)
 
     def _groups_of(self, used: Indices) -> Groups | None:
@@ -180,7 +181,7 @@ class Planner:
 
     def _planned(self, epoch: int) -> BatchPlan:
         self.bank.warn_of_refused()
-        used = self._used(epoch)
+        used = self.used(epoch)
         random = generator(Stream.STAND_INS, self.seed, epoch)
         u, v = rows_of(self.bank, used, random, average_views=self.average_views)
         plan = self.selector(

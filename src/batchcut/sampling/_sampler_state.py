@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.selection import check_batches
 
 from ._planner import Made, Planner
 
@@ -33,14 +34,16 @@ def made_of(state: Mapping[str, Any], planner: Planner) -> Made | None:
     if state["batches"] is None:
         return Made(epoch, planner.shuffled(epoch), planned=False)
     shape = (planner.count(planned=True), planner.batch_size)
+    if not isinstance(state["batches"], bytes):
+        raise wrong_type("state['batches']", "be bytes", state["batches"])
     if len(state["batches"]) != 4 * shape[0] * shape[1]:
         rule = f"hold {4 * shape[0] * shape[1]} bytes, for {shape[0]} batches of {shape[1]}"
         raise invalid("state['batches']", rule, len(state["batches"]))
     batches = Made.unpacked(state["batches"], shape[1])
-    count = len(planner.bank)
-    if batches.max() >= count or batches.min() < -1:
-        raise invalid("state['batches']", f"hold indices below {count}", int(batches.max()))
-    held = batches[batches >= 0]
-    if planner.covers(planned=True) and len(np.unique(held)) < len(held):
-        raise invalid("state['batches']", "hold each sample once", "repeats")
+    covers = planner.covers(planned=True)
+    check_batches("state['batches']", batches, len(planner.bank), repeats=not covers)
+    foreign = np.setdiff1d(batches[batches >= 0], planner.used(epoch))
+    if len(foreign) or (covers and int((batches >= 0).sum()) != planner.used_count):
+        got = f"sample {foreign[0]}" if len(foreign) else f"{int((batches >= 0).sum())} samples"
+        raise invalid("state['batches']", f"hold the {planner.used_count} samples of epoch {epoch}", got)
     return Made(epoch, batches, planned=True)

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
@@ -16,8 +15,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
-from batchcut._files import write_whole
+from batchcut._errors import as_float, check_flag, check_integer, check_positive, invalid, wrong_dtype, wrong_type
+from batchcut._files import reading, write_whole
 
 from ._effective import EffectiveSize, effective_batch_size
 from ._inputs import Doubles, Ints
@@ -25,20 +24,6 @@ from ._inputs import Doubles, Ints
 _FORMAT = "batchcut plan 1"
 _ARRAYS = ("batches", "losses", "weights", "left_over")
 _NOT_COMPARED = ("seconds", "effective")
-
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    MemoryError,
-    RuntimeError,  # a zip file with a password or of a kind that is not known, JSON that is nested too deep
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 Setting = bool | int | float | str | None
 
@@ -104,7 +89,7 @@ class BatchPlan:
         check_flag("drop_last", self.drop_last)
         check_flag("repeats", self.repeats)
         _check_shape(self.batches, self.left_over, self.count)
-        _check_batches(self.batches, self.count, repeats=self.repeats)
+        check_batches("batches", self.batches, self.count, repeats=self.repeats)
         _check_left_over(self.batches, self.left_over, self.count)
         for name in ("losses", "weights"):
             _check_outcome(name, getattr(self, name), len(self))
@@ -224,19 +209,24 @@ class BatchPlan:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a plan that `save` wrote; any other file is refused with a `ValueError`."""
-        try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                if str(archive["format"]) != _FORMAT:
-                    raise ValueError(f"format {str(archive['format'])!r} is not {_FORMAT!r}")
-                facts = json.loads(str(archive["facts"]))
-                if facts.get("effective") is not None:
-                    facts["effective"] = EffectiveSize(**facts["effective"])
-                return cls(**{name: archive[name] for name in _ARRAYS}, **facts)
-        except FileNotFoundError:
-            raise
-        except _UNREADABLE as error:
-            reason = "damaged, or no .npz file" if "pickle" in str(error) else error
-            raise invalid("path", "be a plan saved by BatchPlan.save", f"{os.fspath(path)} ({reason})") from error
+        source = Path(path)
+        with reading(source, "be a plan saved by BatchPlan.save"), zipfile.ZipFile(source) as archive:
+            if str(_member(archive, "format")) != _FORMAT:
+                raise ValueError(f"format {str(_member(archive, 'format'))!r} is not {_FORMAT!r}")
+            facts = json.loads(str(_member(archive, "facts")))
+            if facts.get("effective") is not None:
+                facts["effective"] = EffectiveSize(**facts["effective"])
+            arrays: dict[str, Any] = {name: _member(archive, name) for name in _ARRAYS}
+            return cls(**arrays, **facts)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """An array of an `.npz` file, whose checksum is proven as it is read to the end."""
+    with archive.open(f"{name}.npy") as file:
+        array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        if file.read(1):
+            raise ValueError(f"{name} is followed by more")
+        return array
 
 
 def _compared(name: str) -> bool:
@@ -278,7 +268,7 @@ def _plain(value: Any) -> Any:
 def _check_seconds(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, Real):
         raise wrong_type("seconds", "be a number", seconds)
-    number = float(seconds)
+    number = as_float(seconds)
     if not (math.isfinite(number) and number >= 0):
         raise invalid("seconds", "be finite and at least 0", seconds)
     return number
@@ -302,21 +292,22 @@ def _check_outcome(name: str, values: Doubles, count: int) -> None:
         raise invalid(name, "hold no negative numbers", f"{values.min()} in batch {int(values.argmin())}")
 
 
-def _check_batches(batches: Ints, count: int, *, repeats: bool) -> None:
+def check_batches(argument: str, batches: Ints, count: int, *, repeats: bool) -> None:
+    """Refuses batches (K, B) with other indices than those of `count` samples, or with a sample twice."""
     used = batches >= 0
     if not used[:-1].all() or not used[-1, 0] or (np.diff(used[-1].astype(np.int8)) > 0).any():
-        raise invalid("batches", "be full, but for -1 at the end of the last row", "-1 elsewhere")
+        raise invalid(argument, "be full, but for -1 at the end of the last row", "-1 elsewhere")
     if batches.min() < -1 or batches.max() >= count:
         bad = batches.min() if batches.min() < -1 else batches.max()
-        raise invalid("batches", f"hold indices below {count}", bad)
+        raise invalid(argument, f"hold indices below {count}", bad)
     ordered = np.sort(batches, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     if twice.any():
-        raise invalid("batches", "hold no sample twice in one batch", f"sample {ordered[:, 1:][twice][0]}")
+        raise invalid(argument, "hold no sample twice in one batch", f"sample {ordered[:, 1:][twice][0]}")
     if not repeats:
         times = np.bincount(batches[used], minlength=count)
         if times.max() > 1:
-            raise invalid("batches", "hold each sample once where repeats=False", f"sample {int(times.argmax())}")
+            raise invalid(argument, "hold each sample once where repeats=False", f"sample {int(times.argmax())}")
 
 
 def _check_left_over(batches: Ints, left_over: Ints, count: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import as_float, check_integer, check_positive, invalid, wrong_type
 
 from ._inputs import Floats, Pairs, as_array, check_same_shape, unit_rows
 
@@ -87,9 +87,10 @@ def check_margin(margin: object) -> float | None:
         return None
     if isinstance(margin, bool) or not isinstance(margin, Real):
         raise wrong_type("margin", "be None or a number", margin)
-    if not math.isfinite(margin):
+    number = as_float(margin)
+    if not math.isfinite(number):
         raise invalid("margin", "be finite", margin)
-    return float(margin)
+    return number
 
 
 def pair_weights(

@@ -77,7 +77,9 @@ class Batches:
 
     def steps(self, accumulate: int) -> int:
         """How many steps of so many batches each the whole run takes."""
-        return sum(-(-self.sampler.length_of(epoch) // accumulate) for epoch in range(self.epochs))
+        shuffled = min(self.epochs, self.sampler.shuffled_epochs)  # all epochs before it are alike, and all after
+        kinds = ((0, shuffled), (self.epochs - 1, self.epochs - shuffled))
+        return sum(count * -(-self.sampler.length_of(epoch) // accumulate) for epoch, count in kinds)
 
     def of_epoch(self, epoch: int, refill: Refill) -> Epoch:
         """The batches that remain of an epoch; `refill` fills the bank where a pass is asked for."""

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from batchcut._files import sync_folder, write_bytes, write_json
+from batchcut._files import json_of, reading, sync_folder, write_bytes, write_json
 
 from ._config import Config
 from ._optimizer import load_optimizer_state, optimizer_state
@@ -76,9 +76,11 @@ def checkpoint_steps(folder: Path) -> list[int]:
 def load_checkpoint(folder: Path, step: int) -> Checkpoint:
     """Reads a checkpoint; one that is not as it was written is refused with a `ValueError`."""
     path = folder / f"step-{step:08d}.json"
-    try:
-        seal = json.loads(path.read_text(encoding="utf-8"))
-        content = path.with_suffix(".safetensors").read_bytes()
+    tensors = path.with_suffix(".safetensors")
+    with reading(path, "be of an undamaged checkpoint", found=""):
+        if not tensors.is_file():
+            raise ValueError(f"no {tensors.name} beside it")
+        seal, content = json_of(path.read_text(encoding="utf-8"), dict), tensors.read_bytes()
         if seal["format"] != _FORMAT:
             raise ValueError(f"format {seal['format']!r} is not {_FORMAT!r}")
         if len(content) != seal["bytes"]:
@@ -87,8 +89,6 @@ def load_checkpoint(folder: Path, step: int) -> Checkpoint:
         if zlib.crc32(content) != seal["crc32"] or _sum(facts) != seal.get("facts_crc32", _sum(facts)):
             raise ValueError("its checksum is another")
         return Checkpoint(step=int(seal["step"]), facts=facts, tensors=load(content))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"checkpoint {path.with_suffix('')} is damaged: {error}") from error
 
 
 def last_good_checkpoint(folder: Path) -> Checkpoint:
@@ -146,7 +146,7 @@ def restore(trainer: "Trainer", checkpoint: Checkpoint) -> None:
         )
     try:
         _put_back(trainer, checkpoint.facts, checkpoint.tensors)
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:  # whatever a library makes of values that it did not write
         reason = " ".join(str(error).split())
         raise ValueError(f"{place} must fit config.toml and the data; {reason}") from error
     trainer.step = checkpoint.step

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, is_dataclass
 from numbers import Real
 from typing import Literal, get_args
 
-from batchcut._errors import check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import as_float, check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
 from batchcut.data import check_name
 from batchcut.selection import Cut, Selector
 
@@ -17,6 +17,11 @@ Loss = Literal["simclr", "sogclr", "infonce"]
 PlannedFrom = Literal["bank", "pass", "training-pass"]
 OptimizerName = Literal["lars", "sgd", "adamw"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+
+# What no machine of today has the memory or the time for is refused by its name.
+_WIDEST = 1 << 20
+_LARGEST_VIEW = 1 << 14
+_MOST_DRAWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +65,7 @@ class ViewSettings:
 
     def __post_init__(self) -> None:
         check_choice("views.recipe", self.recipe, get_args(ViewRecipe))
-        _check_optional("views.size", self.size, at_least=1)
+        _check_optional("views.size", self.size, at_least=1, at_most=_LARGEST_VIEW)
         _check_share("views.smallest_crop", self.smallest_crop)
 
 
@@ -89,9 +94,9 @@ class ModelSettings:
     def __post_init__(self) -> None:
         check_choice("model.encoder", self.encoder, get_args(EncoderName))
         check_choice("model.stem", self.stem, get_args(Stem))
-        check_integer("model.width", self.width, at_least=1)
-        check_integer("model.projection", self.projection, at_least=0)
-        check_integer("model.dim", self.dim, at_least=1)
+        check_integer("model.width", self.width, at_least=1, at_most=_WIDEST)
+        check_integer("model.projection", self.projection, at_least=0, at_most=_WIDEST)
+        check_integer("model.dim", self.dim, at_least=1, at_most=_WIDEST)
 
     @property
     def for_images(self) -> bool:
@@ -226,7 +231,7 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         check_integer("evaluation.every_epochs", self.every_epochs, at_least=0)
         check_integer("evaluation.every_steps", self.every_steps, at_least=0)
-        check_integer("evaluation.draws", self.draws, at_least=1)
+        check_integer("evaluation.draws", self.draws, at_least=1, at_most=_MOST_DRAWS)
         check_integer("evaluation.batch_size", self.batch_size, at_least=1)
         check_integer("evaluation.statistics", self.statistics, at_least=0)
         if self.statistics == 1:
@@ -331,9 +336,9 @@ def _check_text(argument: str, value: object) -> None:
         raise invalid(argument, "be a text that is not empty", repr(value))
 
 
-def _check_optional(argument: str, value: int | None, *, at_least: int) -> None:
+def _check_optional(argument: str, value: int | None, *, at_least: int, at_most: int | None = None) -> None:
     if value is not None:
-        check_integer(argument, value, at_least=at_least)
+        check_integer(argument, value, at_least=at_least, at_most=at_most)
 
 
 def _check_share(argument: str, value: float) -> None:
@@ -344,5 +349,5 @@ def _check_share(argument: str, value: float) -> None:
 def _check_at_least_zero(argument: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, "be a number", value)
-    if not (math.isfinite(value) and float(value) >= 0):
+    if not 0 <= as_float(value) < math.inf:
         raise invalid(argument, "be finite and at least 0", value)

@@ -1,9 +1,9 @@
 """The folder of a run: who may write there, and what is written, from settings to lines of metrics."""
 
-import fcntl
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections import defaultdict
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from batchcut._files import write_bytes, write_json
+from batchcut._files import check_outside_runs, open_own, read_json, try_lock, write_bytes, write_json, writing
 from batchcut.sampling import EmbeddingBank
 from batchcut.selection import BatchPlan
 
@@ -27,7 +27,8 @@ from ._config import Config
 from ._toml import config_of, read_toml, to_toml
 
 _PACKAGES = ("batchcut", "torch", "lightning", "kornia", "pytorch-optimizer", "safetensors", "numpy", "numba")
-_LEFT_BY_A_START = {"lock", ".config.toml.unfinished"}
+_LEFT_BY_A_START = re.compile(r"lock|\.config\.toml\.[0-9a-f]+\.unfinished")
+_PLAN = re.compile(r"epoch-\d{4,}\.npz")
 _FILES_OF_LINES = ("metrics", "timings")
 _TIMED = ("planning", "evaluation", "checkpoint")
 _KINDS_SHOWN = 4
@@ -39,16 +40,13 @@ class Lock:
     """That a folder is in use, by one process at a time; the system takes it back when the process ends."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a+")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._file.seek(0)
-            holder = self._file.read().strip()
+        self._file = open_own(path)
+        if try_lock(self._file) is False:
+            holder = self._file.read().decode(errors="replace").strip()
             self._file.close()
-            raise ValueError(f"{path.parent} is in use by another process{holder and f', {holder}'}") from error
+            raise ValueError(f"{path.parent} is in use by another process{holder and f', {holder}'}")
         self._file.truncate(0)
-        self._file.write(f"{os.getpid()} on {platform.node()}\n")
+        self._file.write(f"{os.getpid()} on {platform.node()}\n".encode())
         self._file.flush()
 
     def release(self) -> None:
@@ -76,9 +74,10 @@ class RunFolder:
         """Refuses a folder that holds anything, but for what a process leaves that is killed as it begins."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"run must be a folder; got {self.path}, a file")
-        if self.path.exists() and {entry.name for entry in self.path.iterdir()} - _LEFT_BY_A_START:
+        if self.path.exists() and not all(_LEFT_BY_A_START.fullmatch(entry.name) for entry in self.path.iterdir()):
             rule = "be a new or empty folder; --resume goes on with one"
             raise ValueError(f"run must {rule}; got {self.path}")
+        check_outside_runs("run", self.path)
 
     def create(self, config: Config) -> Lock:
         """Makes the folder, which must be new or empty, and takes it."""
@@ -93,12 +92,13 @@ class RunFolder:
 
     def open(self) -> Lock:
         """Takes the folder of a run that was begun."""
-        lock = Lock(self.path / "lock")
         self._make_folders()
-        return lock
+        return Lock(self.path / "lock")
 
     def _make_folders(self) -> None:
         for folder in (self.checkpoints, self.path / "plans", self.path / "embeddings"):
+            if folder.is_symlink():  # files are removed there, which must not be another's
+                raise ValueError(f"{folder} must be a folder of the run itself; got a link to {folder.readlink()}")
             folder.mkdir(exist_ok=True)
 
     def config(self) -> Config:
@@ -111,12 +111,8 @@ class RunFolder:
     def add_environment(self, **more: object) -> None:
         """Adds what this process runs on to environment.json, a list with an entry for each start."""
         path = self.path / "environment.json"
-        try:
-            starts: list[object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        except ValueError as error:
-            raise ValueError(
-                f"{path} must be JSON; {error}: what it holds is for the record, so that it can be deleted"
-            ) from error
+        rule = "be JSON, undamaged, or be deleted, since it is for the record alone"
+        starts: list[object] = read_json(path, list, rule) if path.exists() else []
         write_json(path, [*starts, environment() | more])
 
     def save_plan(self, plan: BatchPlan, bank: EmbeddingBank, *, shown: int) -> None:
@@ -133,13 +129,13 @@ class RunFolder:
 
     def plans(self) -> list[str]:
         """The names of the plans that are there."""
-        return sorted(path.name for path in (self.path / "plans").glob("epoch-*.npz"))
+        return sorted(path.name for path in (self.path / "plans").iterdir() if _PLAN.fullmatch(path.name))
 
     def drop_plans(self, *, but: list[str]) -> None:
-        """Removes plans made after a checkpoint."""
-        for path in (self.path / "plans").iterdir():
-            if path.name not in but:
-                path.unlink()
+        """Removes plans made after a checkpoint, and nothing that is not a plan of ours."""
+        for name in self.plans():
+            if name not in but:
+                (self.path / "plans" / name).unlink()
 
     def save_embeddings(self, name: str, tensors: dict[str, Tensor]) -> None:
         """Keeps embeddings under a name."""
@@ -193,7 +189,7 @@ class Lines:
     """A file of JSON lines that can be cut back to where it was at a checkpoint."""
 
     def __init__(self, path: Path, *, length: int) -> None:
-        self._file: IO[bytes] = path.open("ab")
+        self._path, self._file = path, open_own(path)
         have = self._file.seek(0, os.SEEK_END)
         if have < length:
             self._file.close()
@@ -203,12 +199,14 @@ class Lines:
 
     def write(self, event: Mapping[str, object]) -> None:
         """Adds a line."""
-        self._file.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(json.dumps(event, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
+            self._file.flush()
 
     def sync(self) -> int:
         """Makes sure that all lines are on the disk, and says how many bytes they are."""
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            os.fsync(self._file.fileno())
         return self._file.tell()
 
     def close(self) -> None:

@@ -1,6 +1,5 @@
 """Beginning a run, going on with one, and what comes out."""
 
-import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from safetensors.torch import save
 from torch import nn
 
 from batchcut._errors import invalid
-from batchcut._files import write_bytes, write_json
+from batchcut._files import json_of, read_json, read_lines, reading, write_bytes, write_json
 from batchcut._progress import silent
 from batchcut.data import Split, load
 
@@ -113,17 +112,21 @@ def _finished(trainer: Trainer) -> Result | None:
     there = all((run / name).is_file() for name in ("result.json", "model.safetensors"))
     if trainer.epoch < trainer.config.epochs or not there:
         return None
-    summary = json.loads((run / "result.json").read_text(encoding="utf-8"))
-    return Result(run=run, steps=trainer.step, scores=trainer.scores, seconds=summary["seconds"])
+    summary = read_json(run / "result.json", dict)
+    with reading(run / "result.json", "be the result of a run", found=""):
+        seconds = {str(name): float(value) for name, value in summary["seconds"].items()}
+    return Result(run=run, steps=trainer.step, scores=trainer.scores, seconds=seconds)
 
 
 def _finish(trainer: Trainer) -> Result:
     seconds: dict[str, float] = {}
     if trainer.leads:
-        for line in (trainer.folder.path / "timings.jsonl").read_text(encoding="utf-8").splitlines():
-            for name, value in json.loads(line).items():
-                if name not in ("event", "epoch", "step"):
-                    seconds[name] = seconds.get(name, 0.0) + value
+        path = trainer.folder.path / "timings.jsonl"
+        for line in read_lines(path, "hold timings"):
+            with reading(path, "hold timings, undamaged", found=""):
+                for name, value in json_of(line, dict).items():
+                    if name not in ("event", "epoch", "step"):
+                        seconds[name] = seconds.get(name, 0.0) + value
         write_bytes(trainer.folder.path / "model.safetensors", save(_weights(trainer.bare_model)))
         summary = {"steps": trainer.step, "epochs": trainer.epoch, "scores": trainer.scores, "seconds": seconds}
         write_json(trainer.folder.path / "result.json", summary)

@@ -15,7 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import tomli_w
 
-from batchcut._errors import invalid, unknown_name, wrong_type
+from batchcut._errors import as_float, invalid, shortened, unknown_name, wrong_type
+from batchcut._files import read_text, reading
 from batchcut.selection import Cut, Ordered, Selector, Shuffle, Spectral
 
 from ._config import Config
@@ -24,6 +25,8 @@ Tree = dict[str, Any]
 
 _NONE = "none"
 """How TOML, which has no null, says None."""
+
+_LARGEST = 2**63 - 1
 
 _SELECTORS = (Shuffle, Ordered, Spectral, Cut)
 
@@ -58,21 +61,15 @@ def _plain(name: str, value: Any) -> Any:
     return plain
 
 
-def parse_toml(text: str, *, source: str) -> Tree:
+def parse_toml(text: str, *, source: str | Path) -> Tree:
     """The tables of a TOML text; `source` names it where it is not TOML."""
-    try:
+    with reading(source, "be TOML", found=""):
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{source} must be TOML; {error}") from error
 
 
 def read_toml(path: Path) -> Tree:
     """The tables of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be TOML in UTF-8; {error}") from error
-    return parse_toml(text, source=str(path))
+    return parse_toml(read_text(path, "be TOML"), source=path)
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
@@ -135,7 +132,7 @@ def _recipes() -> dict[str, Traversable]:
 
 def _record(kind: Any, tree: object, source: str, path: str) -> Any:
     if not isinstance(tree, dict):
-        raise TypeError(f"{source}: {path} must be a table of settings; got {tree!r}")
+        raise TypeError(f"{source}: {path} must be a table of settings; got {shortened(repr(tree))}")
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind)}
     for name in tree:
@@ -168,13 +165,19 @@ def _field(hint: Any, value: object, source: str, path: str) -> Any:
         return None
     if get_origin(plain) is Literal:
         if value not in get_args(plain):
-            raise ValueError(f"{source}: {path} must be one of {', '.join(map(repr, get_args(plain)))}; got {value!r}")
+            raise ValueError(
+                f"{source}: {path} must be one of {', '.join(map(repr, get_args(plain)))}; got {shortened(repr(value))}"
+            )
         return value
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return as_float(value)
     if type(value) is not plain:
         also = ' or "none"' if optional else ""
-        raise TypeError(f"{source}: {path} must be {_NAMES.get(plain, plain)}{also}; got {value!r}")
+        raise TypeError(f"{source}: {path} must be {_NAMES.get(plain, plain)}{also}; got {shortened(repr(value))}")
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise ValueError(
+            f"{source}: {path} must be an integer of 64 bits, as TOML has them; got one of {value.bit_length()}"
+        )
     return value
 
 
@@ -183,7 +186,7 @@ _NAMES: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a nu
 
 def _selector(value: object, source: str, path: str) -> Any:
     if not isinstance(value, dict):
-        raise TypeError(f"{source}: {path} must be a table of settings; got {value!r}")
+        raise TypeError(f"{source}: {path} must be a table of settings; got {shortened(repr(value))}")
     rest = dict(value)
     kind = _selector_named(rest.pop(_TAG, None), f"{source}: {_at(path, _TAG)}")
     return _record(kind, rest, source, path)
@@ -227,7 +230,7 @@ def _without_none(hint: Any) -> tuple[bool, Any]:
 def _value_of(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+    except Exception:  # whatever it is: a text in which a key, a number or a bracket is not to be found
         return text
 
 

@@ -262,6 +262,22 @@ def test_progress_rises_to_one(make_pairs: MakePairs, count: int, rounds: int, p
     assert len(told) > least
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("pool", [None, 5])
+def test_endless_rounds_tell_how_far_they_are(make_pairs: MakePairs, pool: int | None, threads: int) -> None:
+    told: list[float] = []
+
+    def note(share: float) -> None:
+        told.append(share)
+        if len(told) == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bc.Cut(rounds=10**9, pool=pool, threads=threads)(*make_pairs(320, 8), batch_size=16, progress=note)
+    assert told == sorted(told)
+    assert 0 < told[-1] < 1e-3
+
+
 def test_an_error_in_progress_stops_the_work(make_pairs: MakePairs) -> None:
     u, v = make_pairs(6000, 8)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import batchcut
 from batchcut._errors import invalid
-from batchcut._files import write_bytes
+from batchcut._files import check_outside_runs, read_json, write_bytes
 from batchcut.paper._item import Data, Item, Settings, Verdict
 
 RESULT = "result.json"
@@ -55,6 +55,7 @@ def open_folder(path: Path) -> Path:
     """Makes the folder of all results, if it can be made and written to."""
     if path.exists() and not path.is_dir():
         raise invalid("out", "be a folder, or a path where one can be made", f"the file {path}")
+    check_outside_runs("out", path)
     path.mkdir(parents=True, exist_ok=True)
     try:
         tempfile.TemporaryFile(dir=path).close()
@@ -67,7 +68,7 @@ def load(folder: Path, item: Item) -> Stored | None:
     """The stored result of an item, whatever its settings; None where there is none that can be read."""
     home = folder / item.folder
     try:
-        content = json.loads((home / RESULT).read_text(encoding="utf-8"))
+        content = read_json(home / RESULT, dict)
         stored = Stored(identity=content["identity"], seconds=float(content["seconds"]), data=content["data"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,6 +1,7 @@
 """Step 3, Refine: local search by swap gains within pools of batches; weights once, then swaps, then perturbations."""
 
 from functools import partial
+from threading import get_ident
 
 import numpy as np
 
@@ -27,18 +28,27 @@ def refine_pools(
     """All batches after swaps within each pool (m, B), with a random stream of its own for each; see `refine`.
 
     A pool that is a large part of all is weighed by all threads: else one would be at it when the others have done.
-    A single pool is searched on the caller's thread, to which alone progress is told.
+    Progress is told on the caller's thread: the pools that are done, and how far the one is that it is at.
     """
     crew, alone = request.crew, request.crew.alone()
     streams = rng.spawn(len(pools))
     weights = _weigh_large(request, pools, half=half) if crew.several else {}
+    caller, done = get_ident(), list[int]()
+
+    def within(share: float) -> None:
+        if get_ident() == caller:
+            told((len(done) + share) / len(pools))
 
     def task(k: int) -> Ints:
-        within = told if len(pools) == 1 else silent
         known, where = weights.pop(k, None), (request.pairs, pools[k], request.groups, request.weighting)
-        return refine(*where, kicks=kicks, rng=streams[k], crew=alone, told=within, weights=known, half=half)
+        found = refine(*where, kicks=kicks, rng=streams[k], crew=alone, told=within, weights=known, half=half)
+        done.append(k)
+        return found
 
-    return np.concatenate((alone if len(pools) == 1 else crew).map(task, range(len(pools)), told))
+    def after(_: float) -> None:
+        told(len(done) / len(pools))
+
+    return np.concatenate((alone if len(pools) == 1 else crew).map(task, range(len(pools)), after))
 
 
 def _weigh_large(request: Request, pools: list[Ints], *, half: bool) -> dict[int, PoolWeights]:

@@ -1,0 +1,95 @@
+"""A folder with all that verbs read, small and whole, and what damages it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from safetensors.numpy import save_file
+from tests.training._runs import pairs_config, write_pairs
+
+from batchcut.selection import Shuffle
+from batchcut.training import KeepingSettings, train
+
+Damage = Callable[[Path], object]
+
+
+def make_scene(folder: Path) -> None:
+    """Embeddings in all formats, a run on pairs, groups, texts, settings, images and a plan."""
+    write_pairs(folder / "pairs.npz", samples=32, tests=16)
+    keeping = KeepingSettings(checkpoints=1, checkpoint_steps=0, embeddings=8)
+    train(pairs_config(folder / "pairs.npz", epochs=2, keeping=keeping), folder / "run")
+    u, v = np.random.default_rng(0).standard_normal((2, 24, 6)).astype(np.float32)
+    np.save(folder / "u.npy", u)
+    np.save(folder / "v.npy", v)
+    np.savez(folder / "x.npz", u=u, v=v)
+    save_file({"u": u, "v": v}, folder / "x.safetensors")
+    (folder / "both").mkdir()
+    np.save(folder / "both" / "u.npy", u)
+    np.save(folder / "both" / "v.npy", v)
+    (folder / "groups.txt").write_text("".join(f"{number // 2}\n" for number in range(24)))
+    (folder / "texts.txt").write_text("".join(f"text {number}\n" for number in range(32)))
+    (folder / "settings.toml").write_text("epochs = 2\nbatch_size = 8\n[data]\nname = 'pairs:pairs.npz'\n")
+    (folder / "images").mkdir()
+    for number in range(12):
+        Image.fromarray(np.full((8, 8), 20 * number, np.uint8)).save(folder / "images" / f"{number}.png")
+    Shuffle()(u, v, batch_size=4).save(folder / "plan.npz")
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """All that is in a folder; None for what is no file."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def holds(name: str, content: bytes | str) -> Damage:
+    """The file gets another content."""
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def cut(name: str, share: float = 0.6) -> Damage:
+    """The file ends too soon."""
+    return lambda folder: (folder / name).write_bytes(
+        (folder / name).read_bytes()[: int(share * (folder / name).stat().st_size)]
+    )
+
+
+def flipped(name: str, place: float = 0.5) -> Damage:
+    """A byte of the file is another."""
+
+    def damage(folder: Path) -> None:
+        data = bytearray((folder / name).read_bytes())
+        data[int(place * len(data))] ^= 0xFF
+        (folder / name).write_bytes(data)
+
+    return damage
+
+
+def linked(name: str, target: str) -> Damage:
+    """A link in place of what was there, which gets another name."""
+
+    def damage(folder: Path) -> None:
+        if (folder / name).exists():
+            (folder / name).rename(folder / f"{name.replace('/', '-')}-before")
+        (folder / name).symlink_to(folder / target)
+
+    return damage
+
+
+def arrays(name: str, **content: object) -> Damage:
+    """An `.npz` file of other arrays."""
+    return lambda folder: np.savez(folder / name, **{key: np.asarray(value) for key, value in content.items()})  # type: ignore[arg-type]
+
+
+def npy_header(shape: str, descr: str = "'<f4'") -> bytes:
+    """The beginning of a `.npy` file that says this."""
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"
+    text = text.ljust((-(len(text) + 11) % 64) + len(text)) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+def tensors(header: object) -> bytes:
+    """A `.safetensors` file with such a header and a few bytes."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(64)
