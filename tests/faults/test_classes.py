@@ -46,7 +46,7 @@ def flip(place: int) -> Callable[[bytearray], object]:
 
 
 NOT_A_PLAN = r"plan must be a plan saved by BatchPlan\.save; got one that fails: "
-HUGE = 10**400
+HUGE = 10**600
 
 FAULTS: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (lambda _: plan(temperature=0), ValueError, r"^temperature must be finite and above 0; got 0$"),
