@@ -84,6 +84,16 @@ def test_the_effective_size_is_measured_kept_and_not_compared(make_pairs: MakePa
     assert measured.within(np.arange(22), 30, drop_last=True).effective == measured.effective
 
 
+def test_a_size_that_is_not_known_is_kept_and_called_that(tmp_path: Path) -> None:
+    same = np.ones((8, 3))
+    plan = bc.Cut()(same, same, batch_size=4).measured(same, same)
+    assert "effective unknown: no full-batch gradient can be told from zero\n" in plan.summary()
+    plan.save(tmp_path / "plan")
+    loaded = bc.BatchPlan.load(tmp_path / "plan").effective
+    assert loaded is not None
+    assert loaded.facts == {"size": None, "low": 1, "high": 8, "kept": None, "anchors": 8}
+
+
 def test_plans_saved_before_there_were_effective_sizes_load(plan: bc.BatchPlan, tmp_path: Path) -> None:
     plan.save(tmp_path / "plan")
     content = dict(np.load(tmp_path / "plan"))

@@ -179,11 +179,9 @@ class BatchPlan:
         sizes = "equal sizes" if self.batches[-1, -1] >= 0 else f"the last with {(self.batches[-1] >= 0).sum()}"
         asked = f"{self.count:,} samples, batch size {self.batch_size}, seed {self.seed}, epoch {self.epoch}"
         left = f"{len(self.left_over):,} left over"
-        worth = "not measured: plan.measured(u, v) does"
-        if self.effective is not None:
-            worth = (
-                f"{self.effective} of the same worth at random, {self.effective.kept:.1%} of the full-batch gradient"
-            )
+        worth = "not measured: plan.measured(u, v) does" if self.effective is None else str(self.effective)
+        if self.effective is not None and math.isfinite(self.effective.size):
+            worth += f" of the same worth at random, {self.effective.kept:.1%} of the full-batch gradient"
         lines = [
             f"{self.method}({settings})",
             f"  asked     {asked}",
