@@ -32,6 +32,7 @@ def test_counts_against_the_slow_way(tmp_path: Path) -> None:
     assert 0 <= found.suspected["easiest"] < found.suspected["hardest"] <= 1
 
 
+@pytest.mark.filterwarnings("ignore:2 of the groups have more members")
 def test_pairs_within_the_margin_and_of_one_group_are_shares(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "cut")
     u, v = embeddings(SAMPLES, np.random.default_rng(0))
