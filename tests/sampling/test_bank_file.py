@@ -210,9 +210,9 @@ def test_processes_that_make_one_file_at_the_same_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (48 + 8 * 2, 7),  # recorded later than now, as one that was being written when its process was killed
-        (48 + 8 * 2, -5),
-        (48 + 8 * 4 + 4 * DIM * 2, -1),  # NaN
+        (56 + 8 * 2, 7),  # recorded later than now, as one that was being written when its process was killed
+        (56 + 8 * 2, -5),
+        (56 + 8 * 4 + 4 * DIM * 2, -1),  # NaN
     ],
 )
 def test_damaged_rows_are_named_and_left_out(tmp_path: Path, place: int, value: int) -> None:
