@@ -83,7 +83,7 @@ def test_a_background_of_nothing_changes_nothing(loss: Any, nothing: dict[str, A
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("value", [0.0, math.nan])
+@pytest.mark.parametrize("value", [0.0, 1e4])
 def test_rows_that_do_not_count_may_hold_anything(loss: Any, value: float) -> None:
     gradients = []
     for other in (1.0, value):

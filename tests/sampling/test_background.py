@@ -56,8 +56,8 @@ def equal(a: Background | None, b: Background | None) -> bool:
         (0.45, 0.6, LARGEST_SHARE / 2),
         (0.3, 0.6, 0.0),
         (-0.5, 0.6, 0.0),
-        (0.5, 0.0, 0.0),
-        (0.5, -0.1, 0.0),
+        (0.5, -0.1, LARGEST_SHARE),  # of positives that point nowhere
+        (-0.5, -0.1, 0.0),
         (torch.nan, 0.6, 0.0),
         (0.5, torch.nan, 0.0),
     ],

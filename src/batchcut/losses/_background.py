@@ -4,22 +4,15 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from batchcut._errors import check_positive, invalid, wrong_type
 
-from ._similarity import similarities, unit_rows
+from ._similarity import at_least_float32, without_autocast
 from ._validate import check_form
 
-
-@dataclass(frozen=True, kw_only=True)
-class Candidates:
-    """One side of a background: rows: (m, d), which of them count, and how much they may (see `Background`)."""
-
-    rows: Tensor
-    live: Tensor | None
-    share: float | Tensor
-    largest_weight: float
+_CLOSED = -1e30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +35,7 @@ class Background:
         v: (m, d) those of the other side, of the same samples.
         share: ρ, at least 0 and below 1; or a tensor that holds it, so that no step waits for the device.
         largest_weight: w_max, such as N / m.
-        live: (m,) which samples count; None: all.
+        live: (m,) which samples count; None: all. Rows of others may be zero.
     """
 
     u: Tensor
@@ -64,25 +57,6 @@ class Background:
             got = f"{self.live.dtype} of shape {tuple(self.live.shape)}"
             raise invalid("background.live", f"hold a truth value for each of the {m} samples", got)
 
-    @property
-    def of_u(self) -> Candidates:
-        """The candidates of rows of v."""
-        return self._candidates(self.u, self.live)
-
-    @property
-    def of_v(self) -> Candidates:
-        """The candidates of rows of u."""
-        return self._candidates(self.v, self.live)
-
-    @property
-    def of_both(self) -> Candidates:
-        """The candidates of views, whichever side they are of."""
-        live = None if self.live is None else self.live.repeat(2)
-        return self._candidates(torch.cat([self.u, self.v]), live)
-
-    def _candidates(self, rows: Tensor, live: Tensor | None) -> Candidates:
-        return Candidates(rows=rows.detach(), live=live, share=self.share, largest_weight=self.largest_weight)
-
 
 def check_background(background: object, u: Tensor) -> None:
     """Raises unless it is None, or a `Background` as wide as u: (n, d)."""
@@ -95,28 +69,44 @@ def check_background(background: object, u: Tensor) -> None:
 
 
 def log_denominators(
-    logits: Tensor, no_negatives: Tensor, anchors: Tensor, candidates: Candidates, temperature: float | Tensor
+    logits: Tensor,
+    no_negatives: Tensor,
+    anchors: Tensor,
+    rows: Tensor,
+    background: Background,
+    temperature: float | Tensor,
 ) -> Tensor:
-    """(n,) the logarithm of each row's denominator, with a background (see `Background`).
+    """(k, n) the logarithm of each row's denominator, with a background (see `Background`), for k sides at once.
 
     Args:
-        logits: (n, k) those of the batch, the positive's among them.
-        no_negatives: (n, k) where there is a positive, or nothing.
-        anchors: (n, d) unit rows.
-        candidates: of the background.
+        logits: (k, n, c) those of the batch, the positive's among them.
+        no_negatives: (n, c) where there is a positive, or nothing.
+        anchors: (k, n, d) unit rows.
+        rows: (k, m, d) those of the background that each side sees.
+        background: how much they count, and which of them.
         temperature: τ.
     """
-    rows, live = candidates.rows, candidates.live
-    if live is not None:
-        rows = rows.masked_fill(~live[:, None], 1.0)  # of which none may be NaN: zero times NaN is a gradient, too
-    beside = similarities(anchors, unit_rows(rows), temperature)
-    if live is not None:
-        beside = beside.masked_fill(~live, -torch.inf)
-    outside = torch.logsumexp(beside, dim=1)
+    with without_autocast(anchors):
+        rows = F.normalize(at_least_float32(rows.detach()), dim=-1).mT
+        scaled = anchors / temperature
+        beside = (
+            scaled @ rows if background.live is None else torch.baddbmm(_closed(background.live, rows), scaled, rows)
+        )
+    outside = torch.logsumexp(beside, dim=-1)
     with torch.no_grad():
-        inside = torch.logsumexp(logits.masked_fill(no_negatives, -torch.inf), dim=1)
-        share = torch.as_tensor(candidates.share, dtype=logits.dtype, device=logits.device)
-        weight = torch.logit(share) + inside - outside
-        weight = weight.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        weight = weight.clamp(max=math.log(candidates.largest_weight))
-    return torch.logaddexp(torch.logsumexp(logits, dim=1), outside + weight)
+        inside = torch.logsumexp(logits.masked_fill(no_negatives, -torch.inf), dim=-1)
+        share = torch.as_tensor(background.share, dtype=logits.dtype, device=logits.device)
+        weight = (torch.logit(share) + inside - outside).clamp(max=math.log(background.largest_weight))
+        weight = weight.where(~weight.isnan(), -torch.inf)  # no share of nothing
+    return torch.logaddexp(torch.logsumexp(logits, dim=-1), outside + weight)
+
+
+def _closed(live: Tensor | None, columns: Tensor) -> Tensor:
+    """(1, 1, m) what is added to the logits of columns: (k, d, m), one or several for each sample, to close some.
+
+    Not -inf, whose gradient is NaN where all of a row are closed.
+    """
+    if live is None:
+        return columns.new_zeros(1, 1, 1)
+    closed = columns.new_zeros(len(live)).masked_fill(~live, _CLOSED)
+    return closed.repeat(columns.shape[-1] // len(live))[None, None]

@@ -43,10 +43,11 @@ def contrastive_loss(
     logits = similarities(u, v, temperature)
     if background is None:
         return two_sided_loss(logits) / 2
+    sides, old = torch.stack([u, v]), torch.stack([background.v, background.u])
     positives = torch.eye(len(u), dtype=torch.bool, device=u.device)
-    forward = log_denominators(logits, positives, u, background.of_v, temperature)
-    backward = log_denominators(logits.mT, positives, v, background.of_u, temperature)
-    return ((forward + backward) / 2 - logits.diagonal()).mean()
+    both = torch.stack([logits, logits.mT])
+    denominators = log_denominators(both, positives, sides, old, background, temperature)
+    return denominators.mean() - logits.diagonal().mean()
 
 
 def paper_contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:

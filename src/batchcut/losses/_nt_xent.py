@@ -43,5 +43,6 @@ def nt_xent(
     if background is None:
         return F.cross_entropy(logits, partner)
     same_sample = torch.eye(len(u), dtype=torch.bool, device=u.device).repeat(2, 2)
-    denominators = log_denominators(logits, same_sample, views, background.of_both, temperature)
-    return (denominators - logits.gather(1, partner[:, None])[:, 0]).mean()
+    old = torch.cat([background.u, background.v])[None]
+    denominators = log_denominators(logits[None], same_sample, views[None], old, background, temperature)
+    return denominators.mean() - logits.gather(1, partner[:, None]).mean()
