@@ -102,4 +102,4 @@ def test_large_sets_keep_groups_apart(make_pairs: MakePairs) -> None:
 def test_parting_of_groups_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(16)
     monkeypatch.setattr("batchcut.selection._parting._part", lambda *_: time.sleep(5))
-    assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=[0, 1] * 8)) < 3
+    assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=[i % 4 for i in range(16)])) < 3

@@ -157,5 +157,5 @@ def test_epochs_of_a_sampler_keep_samples_of_several_groups_apart(make_pairs: Ma
 def test_repair_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(16)
     monkeypatch.setattr("batchcut.selection._repair._measure", lambda *_: time.sleep(5))
-    lists = [[i % 4, 4 + i % 3] for i in range(16)]
+    lists = [[i % 4, 4 + i % 5] for i in range(16)]
     assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=lists)) < 3
