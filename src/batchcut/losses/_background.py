@@ -95,10 +95,15 @@ def log_denominators(
     outside = torch.logsumexp(beside, dim=-1)
     with torch.no_grad():
         inside = torch.logsumexp(logits.masked_fill(no_negatives, -torch.inf), dim=-1)
-        share = torch.as_tensor(background.share, dtype=logits.dtype, device=logits.device)
-        weight = (torch.logit(share) + inside - outside).clamp(max=math.log(background.largest_weight))
-        weight = weight.where(~weight.isnan(), -torch.inf)  # no share of nothing
+        weight = (inside - outside + _log_odds(background.share)).clamp(max=math.log(background.largest_weight))
     return torch.logaddexp(torch.logsumexp(logits, dim=-1), outside + weight)
+
+
+def _log_odds(share: float | Tensor) -> float | Tensor:
+    """Log ρ / (1 - ρ), which is -inf of 0."""
+    if isinstance(share, Tensor):
+        return torch.logit(share)
+    return math.log(share / (1 - share)) if share else -math.inf
 
 
 def _closed(live: Tensor | None, columns: Tensor) -> Tensor:

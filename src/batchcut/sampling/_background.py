@@ -47,18 +47,21 @@ def draw_background(
         numbers: what the draw is a function of, such as (seed, epoch, step).
     """
     split = sharding.mode == "split" and sharding.together and many_processes()
+    cosines = torch.stack([bank.agreement, bank.alignment])
+    share: float | Tensor = share_of(*(mean_of_all(cosines) if split else cosines))
+    if bank.device.type == "cpu":  # elsewhere the step would wait for the device
+        share = float(share)
+        if share == 0:
+            return None
     random = generator(Stream.BACKGROUND, *numbers, 0 if split else sharding.rank)
     chosen = torch.from_numpy(random.integers(len(bank), size=min(SAMPLES, len(bank)))).to(bank.device)
-    index, cosines = index.to(bank.device), torch.stack([bank.agreement, bank.alignment])
-    u, v, recorded_at = bank.u[chosen], bank.v[chosen], bank.recorded_at[chosen]
+    index, recorded_at = index.to(bank.device), bank.recorded_at[chosen]
+    u, v = bank.u[chosen], bank.v[chosen]
     if split:
-        index, cosines = numbers_of_all(index, padding=-1), mean_of_all(cosines)
+        index = numbers_of_all(index, padding=-1)
         recorded_at, mine = newest_of_all(recorded_at)
         for side in (u, v):
             take_from_owners(side, mine)
-    share = share_of(*cosines)
-    if share.device.type == "cpu" and float(share) == 0:
-        return None
     live = (recorded_at >= 0) & ~_in_conflict(chosen, index, groups)
     return Background(u=u, v=v, share=share, largest_weight=len(bank) / len(chosen), live=live)
 
