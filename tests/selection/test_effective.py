@@ -1,3 +1,4 @@
+import tracemalloc
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -11,7 +12,7 @@ from torch.nn.functional import normalize
 
 import batchcut as bc
 from batchcut.selection import EffectiveSize, effective_batch_size, gradient_table
-from batchcut.selection._effective import batch_sizes, rising, size_at
+from batchcut.selection._effective import batch_sizes, paired, rising, size_at
 
 MakePairs = Callable[..., tuple[Any, Any]]
 TAU = 0.2
@@ -247,3 +248,21 @@ def test_errors_name_the_argument(make_pairs: MakePairs, changed: dict[str, Any]
     arguments = {"batches": np.array([[0, 1], [2, 3]])} | changed
     with pytest.raises((ValueError, TypeError), match=text):
         effective_batch_size(u, v, **arguments)
+
+
+@pytest.mark.parametrize(("anchors", "dim"), [(5, 40), (40, 5)])
+def test_pairing_is_the_same_by_either_product(anchors: int, dim: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((anchors, dim)).astype(np.float32)
+    gradients = rng.standard_normal((anchors, dim))
+    slow = [sum((1 + float(a @ b)) * gradient for b, gradient in zip(rows, gradients, strict=True)) for a in rows]
+    np.testing.assert_allclose(paired(gradients, rows, anchors), slow, rtol=1e-4, atol=1e-5)
+
+
+def test_wide_embeddings_take_no_square_of_their_width() -> None:
+    tracemalloc.start()
+    u = np.random.default_rng(0).standard_normal((12, 8000)).astype(np.float32)
+    effective_batch_size(u, u, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]], threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8000 * 8000  # bytes, an eighth of such a matrix

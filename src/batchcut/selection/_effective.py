@@ -202,7 +202,9 @@ def paired(gradients: Doubles, rows: Floats, population: int) -> Doubles:
     """
     wide = np.column_stack([rows, np.ones(len(rows))]).astype(np.float64)
     times = (population - 1) / (len(rows) - 1) if len(rows) > 1 else 1.0
-    return np.asarray(times * wide @ (wide.T @ gradients) + (1 - times) * 2 * gradients)
+    # By the smaller of the two products: wide embeddings would have a matrix of d × d numbers.
+    total = (wide @ wide.T) @ gradients if len(wide) < wide.shape[1] else wide @ (wide.T @ gradients)
+    return np.asarray(times * total + (1 - times) * 2 * gradients)
 
 
 def _planned(side: Side, samples: Ints, found: Sequence[Sequence[Ints]], tau: float) -> Doubles:
