@@ -11,7 +11,7 @@ from ._bank import EmbeddingBank
 from ._distributed import Sharding, many_processes, mean_of_all, newest_of_all, numbers_of_all, take_from_owners
 
 SAMPLES = 256
-"""How many are drawn for a step: twice or eight times as many train no better, and cost more."""
+"""How many are drawn for a step: with twice or eight times as many no gain could be seen, and they cost more."""
 
 LARGEST_SHARE = 0.15
 """Of the negatives' mass, where old embeddings stand for their samples."""
