@@ -87,11 +87,10 @@ def log_denominators(
         temperature: τ.
     """
     with without_autocast(anchors):
+        # Not `unit_rows`: its guard for huge and tiny rows, of which a bank has none, costs as much as the product.
         rows = F.normalize(at_least_float32(rows.detach()), dim=-1).mT
         scaled = anchors / temperature
-        beside = (
-            scaled @ rows if background.live is None else torch.baddbmm(_closed(background.live, rows), scaled, rows)
-        )
+        beside = torch.baddbmm(_closed(background.live, rows), scaled, rows)
     outside = torch.logsumexp(beside, dim=-1)
     with torch.no_grad():
         inside = torch.logsumexp(logits.masked_fill(no_negatives, -torch.inf), dim=-1)

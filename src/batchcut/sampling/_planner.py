@@ -238,10 +238,7 @@ def in_random_order(batches: Indices, random: np.random.Generator, *, groups: Gr
     last = batches[full:]
     if groups is not None and last.size:
         # A last batch too small to share is joined with the one before it: one with none of its groups.
-        inside = groups.of(batches[order].ravel())
-        kin = np.isin(inside.codes, groups.of(last[last >= 0]).codes)
-        meets = np.zeros(full, bool)
-        meets[np.repeat(np.arange(batches[order].size), np.diff(inside.starts))[kin] // batches.shape[1]] = True
+        meets = groups.in_conflict(batches[order].ravel(), last[last >= 0]).reshape(full, -1).any(axis=1)
         apart = np.flatnonzero(~meets)[-1:]
         order = np.append(np.delete(order, apart), order[apart])
     return batches[np.append(order, np.arange(full, len(batches)))]
