@@ -87,7 +87,7 @@ def log_denominators(
         temperature: τ.
     """
     with without_autocast(anchors):
-        # Not `unit_rows`: its guard for huge and tiny rows, of which a bank has none, costs as much as the product.
+        # Not `unit_rows`: its guard for rows whose squares leave float32 costs about as much as the product below.
         rows = F.normalize(at_least_float32(rows.detach()), dim=-1).mT
         scaled = anchors / temperature
         beside = torch.baddbmm(_closed(background.live, rows), scaled, rows)
