@@ -10,7 +10,7 @@ import pytest
 
 from batchcut import cli
 
-from ._scene import Damage, arrays, contents, cut, flipped, holds, linked, make_scene, npy_header, tensors
+from ._scene import Damage, arrays, contents, cut, flipped, holds, linked, make_scene, named_as_data, npy_header, tensors
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,13 @@ OTHERS = [
     ),
     Fault(
         "report run --texts texts.txt -o texts.txt", r"--out must be another file than those that are read; got texts"
+    ),
+    Fault("report run -o pairs.npz", r"--out must be another file than those that are read; got pairs\.npz"),
+    Fault("evaluate run -o pairs.npz", r"--out must be another file than those that are read; got pairs\.npz"),
+    Fault(
+        "evaluate run -o images/0.png",
+        r"--out must be another file than those that are read; got images",
+        named_as_data("folder:images"),
     ),
     Fault(f"report run -o {LONG}", r"--out must be a path that a file can have; got n+ \(File name too long\)"),
     Fault(
