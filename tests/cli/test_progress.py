@@ -77,7 +77,10 @@ def test_hidden_progress_says_nothing(hurry: threading.Event, capsys: pytest.Cap
     assert (tuple(capsys.readouterr()), hurry.is_set()) == (("", ""), False)
 
 
-def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_work_that_ends_before_the_first_line_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_progress, "pauses", lambda: iter([3600.0]))
     with share_progress(hidden=False) as progress:
         progress.add_task("planning", total=1.0)
     assert tuple(capsys.readouterr()) == ("", "")

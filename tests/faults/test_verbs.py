@@ -10,7 +10,19 @@ import pytest
 
 from batchcut import cli
 
-from ._scene import Damage, arrays, contents, cut, flipped, holds, linked, make_scene, named_as_data, npy_header, tensors
+from ._scene import (
+    Damage,
+    arrays,
+    contents,
+    cut,
+    flipped,
+    holds,
+    linked,
+    make_scene,
+    named_as_data,
+    npy_header,
+    tensors,
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 1.0, 10.0, 600.0
 _UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 

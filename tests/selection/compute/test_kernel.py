@@ -86,8 +86,7 @@ def test_a_full_disk_is_told_once_and_stops_nothing(tmp_path: Path, monkeypatch:
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
     try:
         with pytest.warns(RuntimeWarning, match=r"cannot be written to \(.*File too large.*NUMBA_CACHE_DIR") as told:
-            assert first(3.0, 2.0) == 1.5
-            assert second(3.0, 2.0) == 1.5
+            assert [function(3.0, 2.0) for function in (first, second)] == [1.5, 1.5]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert len(told) == 1

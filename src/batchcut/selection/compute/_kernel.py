@@ -36,9 +36,9 @@ def kernel(
     """
 
     def compiled(function: F) -> F:
-        result = njit(nogil=True, error_model="numpy", fastmath=fastmath, inline=inline)(function)
+        result: Any = njit(nogil=True, error_model="numpy", fastmath=fastmath, inline=inline)(function)
         try:
-            result._cache = _Kept(function)
+            result._cache = _Kept(function)  # type: ignore[no-untyped-call]
         except RuntimeError:  # what Numba raises where it finds no folder
             _warn_of_no_cache("neither the folder of the package nor that of the user's cache can be written to")
         return cast(F, result)
@@ -46,22 +46,22 @@ def kernel(
     return compiled if function is None else compiled(function)
 
 
-class _Kept(FunctionCache):  # type: ignore[misc]  # Numba has no types
+class _Kept(FunctionCache):
     """Numba's files of compiled code, without which all goes on: a full disk or a damaged file is no reason to stop."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What is kept, or None: damaged files, whatever they make a pickle raise, are written anew."""
         try:
-            return super().load_overload(sig, target_context)
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception:
             with contextlib.suppress(OSError):
-                self.flush()
+                self.flush()  # type: ignore[no-untyped-call]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keeps what was compiled, where that can be done."""
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except Exception as error:
             _warn_of_no_cache(f"{self.cache_path} cannot be written to ({error})")
 
