@@ -118,6 +118,11 @@ SELECT = [
         r"x\.npz must be a \.npy file or a text with one group a line, for --groups, in UTF-8; got",
     ),
     Fault(f"{S} --groups texts.txt", r"--groups must .*24.*; got .*32.*"),
+    Fault(
+        f"{S} --groups groups.txt",
+        r"--groups must .*24.*; got .*23.*",
+        holds("groups.txt", "one\u2028line\n" + 22 * "another\fline\n"),
+    ),
 ]
 
 TRAIN = [
