@@ -34,6 +34,12 @@ _FLAGS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def no_lines_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What verbs say of work that takes long would depend on how busy the machine is."""
+    monkeypatch.setattr("batchcut.cli._progress.pauses", lambda: iter(()))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs a browser, two processes (the fixture `ranks`) or the machine for itself is slow."""
     for item in items:

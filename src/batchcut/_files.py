@@ -17,6 +17,7 @@ from ._errors import invalid, shortened
 T = TypeVar("T")
 
 _PARTS_OF_A_RUN = ("checkpoints", "metrics.jsonl")
+_WRITTEN = (".html", ".json", ".npz")  # what verbs write, and may have written before into a folder that is read
 _UNFINISHED = ".unfinished"
 _TOKEN_BYTES = 4
 _TOKENS = "." + 2 * _TOKEN_BYTES * "[0-9a-f]"
@@ -165,11 +166,14 @@ def check_target(argument: str, target: Path, *, inputs: Iterable[Path | None] =
         kind = 0
     except OSError as error:
         raise invalid(argument, "be a path that a file can have", f"{target} ({error.strerror})") from error
-    for path in (path for path in inputs if kind and path is not None):
-        for read in path.glob("*.npy") if path.is_dir() else [path]:
-            if read.exists() and read.samefile(target):
-                raise invalid(argument, "be another file than those that are read", target)
+    for path in (path for path in inputs if kind and path is not None and path.exists()):
+        if _is_in(target, path) and target.suffix not in _WRITTEN if path.is_dir() else path.samefile(target):
+            raise invalid(argument, "be another file than those that are read", target)
     check_outside_runs(argument, target)
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def check_outside_runs(argument: str, target: Path) -> None:

@@ -1,6 +1,7 @@
 """A folder with all that verbs read, small and whole, and what damages it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +63,16 @@ def flipped(name: str, place: float = 0.5) -> Damage:
         data = bytearray((folder / name).read_bytes())
         data[int(place * len(data))] ^= 0xFF
         (folder / name).write_bytes(data)
+
+    return damage
+
+
+def named_as_data(name: str) -> Damage:
+    """The settings of the run name other data."""
+
+    def damage(folder: Path) -> None:
+        settings = folder / "run" / "config.toml"
+        settings.write_text(re.sub('name = "pairs:.*"', f'name = "{name}"', settings.read_text()))
 
     return damage
 

@@ -120,6 +120,11 @@ FAULTS: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (lambda _: sampler(selector="cut"), TypeError, r"^selector must be .*; got str$"),
     (lambda _: sampler().set_epoch(-1), ValueError, r"^epoch must be at least 0; got -1$"),
     (lambda _: sampler().load_state_dict({}), ValueError, r"^state must be of a PlannedBatchSampler; got no "),
+    (
+        lambda _: load("folder:~nobody-of-this-name/x"),
+        ValueError,
+        r"^root must be given, or .* no home folder is known",
+    ),
     (lambda _: load("nonsense"), ValueError, r"^name must be one of digits, "),
     (lambda at: load("cifar10", root=at), FileNotFoundError, r"cifar-10-batches-py is not there: --download"),
     (lambda at: load(f"folder:{at}"), ValueError, r"must hold at least 2 images; got none$"),

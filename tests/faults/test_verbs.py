@@ -10,7 +10,19 @@ import pytest
 
 from batchcut import cli
 
-from ._scene import Damage, arrays, contents, cut, flipped, holds, linked, make_scene, npy_header, tensors
+from ._scene import (
+    Damage,
+    arrays,
+    contents,
+    cut,
+    flipped,
+    holds,
+    linked,
+    make_scene,
+    named_as_data,
+    npy_header,
+    tensors,
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,11 @@ SELECT = [
         r"x\.npz must be a \.npy file or a text with one group a line, for --groups, in UTF-8; got",
     ),
     Fault(f"{S} --groups texts.txt", r"--groups must .*24.*; got .*32.*"),
+    Fault(
+        f"{S} --groups groups.txt",
+        r"--groups must .*24.*; got .*23.*",
+        holds("groups.txt", "one\u2028line\n" + 22 * "another\fline\n"),
+    ),
 ]
 
 TRAIN = [
@@ -207,6 +224,13 @@ OTHERS = [
     ),
     Fault(
         "report run --texts texts.txt -o texts.txt", r"--out must be another file than those that are read; got texts"
+    ),
+    Fault("report run -o pairs.npz", r"--out must be another file than those that are read; got pairs\.npz"),
+    Fault("evaluate run -o pairs.npz", r"--out must be another file than those that are read; got pairs\.npz"),
+    Fault(
+        "evaluate run -o images/0.png",
+        r"--out must be another file than those that are read; got images",
+        named_as_data("folder:images"),
     ),
     Fault(f"report run -o {LONG}", r"--out must be a path that a file can have; got n+ \(File name too long\)"),
     Fault(

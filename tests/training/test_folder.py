@@ -60,8 +60,10 @@ def test_only_plans_of_the_run_are_dropped(tmp_path: Path) -> None:
     for name in ("epoch-0000.npz", "epoch-0001.npz", "epoch-10000.npz", "notes.txt", "epoch-best.npz", "epoch-1.npz"):
         (plans / name).touch()
     (plans / "epoch-0002.npz").symlink_to(thesis)
+    (plans / "epoch-0003.npz").mkdir()
     RunFolder(tmp_path).drop_plans(but=["epoch-0000.npz"])
-    assert {path.name for path in plans.iterdir()} == {"epoch-0000.npz", "notes.txt", "epoch-best.npz", "epoch-1.npz"}
+    kept = {"epoch-0000.npz", "epoch-0003.npz", "notes.txt", "epoch-best.npz", "epoch-1.npz"}
+    assert {path.name for path in plans.iterdir()} == kept
     assert thesis.read_text() == "years"
 
 

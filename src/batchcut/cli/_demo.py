@@ -59,9 +59,8 @@ class Demo:
 
         from ._progress import DemoWatcher
 
-        hidden = self.quiet or self.json
         out = self.out or Path("batchcut-demo-quick" if self.quick else "batchcut-demo")
-        with DemoWatcher(hidden=hidden) as watcher:
+        with DemoWatcher(hidden=self.quiet) as watcher:
             outcome = run_demo(out, seeds=self.seeds, quick=self.quick, observe=watcher)
         if self.json and not self.quiet:
             rows = [row.as_dict() for row in outcome.rows]

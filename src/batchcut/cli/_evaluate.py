@@ -91,8 +91,7 @@ class Evaluate:
             check_integer("--severity", self.severity, at_least=1, at_most=5)
             if self.corrupted is None:
                 raise invalid("--severity", "be left alone without --corrupted", self.severity)
-        check_out(self.out)
-        with share_progress(hidden=self.quiet or self.json) as progress:
+        with share_progress(hidden=self.quiet) as progress:
             scores = self._scores(progress)
         text = as_json(scores)
         if self.out is not None:
@@ -133,7 +132,7 @@ class Evaluate:
         return scores
 
     def _data(self, progress: "Progress") -> "tuple[Config, Split]":
-        from batchcut.data import load
+        from batchcut.data import load, places
         from batchcut.training import run_config
 
         if not (self.run_folder / "config.toml").is_file():
@@ -143,6 +142,7 @@ class Evaluate:
         if self.root is not None and placed and self.corrupted in (None, "made"):
             raise invalid("--root", f"be left alone where the data are {config.data.name}", self.root)
         root = self.root or (None if config.data.root is None else Path(config.data.root))
+        check_out(self.out, *places(config.data.name, root=root))
         download = self.download or config.data.download
         return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
 

@@ -53,17 +53,25 @@ def _guarded(words: Sequence[str], *, debug: bool) -> int:
     except BrokenPipeError:  # whoever read the output has had enough
         return OUTPUT_CLOSED
     except KeyboardInterrupt:
-        hint = getattr(verb, "after_interrupt", str)()
+        hint = _hint(verb)
         print(f"\nbatchcut: interrupted{hint and f'; {hint}'}", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exception(error)
         reason, code = _explained(error)
-        if getattr(error, "errno", None) in _NO_ROOM and (hint := getattr(verb, "after_interrupt", str)()):
+        if getattr(error, "errno", None) in _NO_ROOM and (hint := _hint(verb)):
             reason += f"; {hint}"
         print(f"batchcut: {reason if verb is None else as_options(type(verb), reason)}", file=sys.stderr)
         return code
+
+
+def _hint(verb: Verb | None) -> str:
+    """How to go on, as far as the verb can say: its options may be what was wrong."""
+    try:
+        return str(getattr(verb, "after_interrupt", str)())
+    except Exception:
+        return ""
 
 
 def _open_streams() -> None:

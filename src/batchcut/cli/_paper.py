@@ -116,7 +116,7 @@ class Run:
             raise invalid("--cifar", "be the folder cifar-100-python, which holds the file train", self.cifar)
         settings = Settings(scale="quick" if self.quick else "full", seed=self.seed, cifar=self.cifar)
         outcomes: list[Outcome] = []
-        with counting_progress(hidden=self.quiet or self.json) as progress:
+        with counting_progress(hidden=self.quiet) as progress:
             task = progress.add_task("starting", total=len(items))
 
             def report(item: "Item", share: float) -> None:

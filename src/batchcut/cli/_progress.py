@@ -1,6 +1,9 @@
 """How progress is shown, on the error stream; loaded by the verbs that show any."""
 
-from collections.abc import Mapping
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -9,6 +12,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -16,15 +20,88 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+_FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 1.0, 10.0, 600.0
+_UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 
-def counting_progress(*, hidden: bool) -> Progress:
-    """A bar that counts steps; it goes away when the work is done."""
+
+class Shown(Progress):
+    """Bars that go away when the work is done; where no bar can be redrawn, as in a log, a plain line now and then.
+
+    A thread writes the lines, so that they come however long the work tells nothing; none of work that takes a second.
+    """
+
+    def __init__(self, *columns: ProgressColumn, hidden: bool) -> None:
+        errors = Console(stderr=True)
+        super().__init__(
+            *columns,
+            console=errors,
+            transient=True,
+            disable=hidden or not errors.is_interactive,
+            speed_estimate_period=_LONGEST_PAUSE,  # work may tell little: Rich would forget what is half a minute old
+        )
+        self._in_lines = self.disable and not hidden
+        self._ended = threading.Event()
+        self._teller = threading.Thread(target=self._tell, daemon=True)
+
+    def start(self) -> None:
+        """Shows what is done from now on; once is enough."""
+        super().start()
+        if self._in_lines and self._teller.ident is None:
+            self._teller.start()
+
+    def stop(self) -> None:
+        """Shows no more."""
+        self._ended.set()
+        if self._teller.is_alive():
+            self._teller.join()
+        super().stop()
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _tell(self) -> None:
+        begun = time.monotonic()
+        for pause in pauses():
+            if self._ended.wait(pause):
+                return
+            self.line(told(self.tasks, time.monotonic() - begun))
+
+
+def pauses() -> Iterator[float]:
+    """The seconds before each line: soon a first one, then ever fewer."""
+    yield _FIRST_PAUSE
+    pause = _SECOND_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def told(tasks: list[Task], seconds: float) -> str:
+    """A line on the task that is worked on: its share of the work, how long it took, and will take at this pace."""
+    task = next((task for task in reversed(tasks) if not task.finished), None)
+    parts = [f"{duration(seconds)} so far"]
+    if task is not None and task.total and task.completed:
+        parts.insert(0, f"{task.percentage:.0f} %" if task.percentage >= 1 else "less than 1 %")
+        if task.time_remaining:
+            parts.append(f"about {duration(task.time_remaining)} left")
+    return f"{(task and task.description.strip()) or 'at work'}: {', '.join(parts)}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, to two digits or so."""
+    name, unit = next(((name, unit) for name, unit in _UNITS if seconds >= 2 * unit), ("s", 1))
+    return f"{seconds / unit:,.0f} {name}"
+
+
+def counting_progress(*, hidden: bool) -> Shown:
+    """A bar that counts steps."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return _passing(*columns, hidden=hidden)
+    return Shown(*columns, hidden=hidden)
 
 
-def share_progress(*, hidden: bool) -> Progress:
-    """A bar of the share of the work that is done, with the time left; it goes away when the work is done."""
+def share_progress(*, hidden: bool) -> Shown:
+    """A bar of the share of the work that is done, with the time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -32,38 +109,26 @@ def share_progress(*, hidden: bool) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return _passing(*columns, hidden=hidden)
-
-
-def _passing(*columns: ProgressColumn, hidden: bool) -> Progress:
-    """Where the error stream is no terminal, Rich would leave an empty line of a bar that goes away."""
-    errors = Console(stderr=True)
-    return Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal)
+    return Shown(*columns, hidden=hidden)
 
 
 class Watcher:
     """What `batchcut train` shows while it goes on: bars on a terminal, lines for evaluations and files.
 
-    Bars appear with the first event, so that a process that gets none, as all but one of many do, shows none.
+    Of many processes the one that gets events shows them; before the first, the one that leads says that it works.
     """
 
     def __init__(self, *, hidden: bool) -> None:
-        self._console = Console(stderr=True)
         self._hidden = hidden
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[amount]}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            disable=hidden or not self._console.is_terminal,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
+        self._bar = Shown(*columns, TimeRemainingColumn(), hidden=hidden)
         self._training: TaskID | None = None
         self._fetching: dict[str, TaskID] = {}
         self._loss = ""
 
     def __enter__(self) -> "Watcher":
+        if all(os.environ.get(rank, "0") == "0" for rank in ("RANK", "LOCAL_RANK")):
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +149,7 @@ class Watcher:
         elif kind == "evaluation":
             scores = f"top-1 {event['top1']:.1%}, top-5 {event['top5']:.1%}, MRR {event['mrr']:.4f}"
             place = f"epoch {event['epoch']}, step {event['step']}"
-            self._line(f"{place}: {', '.join(filter(None, [self._loss, scores]))}")
+            self._bar.line(f"{place}: {', '.join(filter(None, [self._loss, scores]))}")
 
     def _progress(self, event: Mapping[str, Any]) -> None:
         step, steps = event["step"], event["steps"]
@@ -101,27 +166,23 @@ class Watcher:
     def _fetch(self, name: str, done: int, total: int) -> None:
         if name not in self._fetching:
             self._fetching[name] = self._bar.add_task(f"fetching {name}", total=total, completed=done, amount="")
-            self._line(f"fetching {name}, {total / 1e6:,.1f} MB")
+            self._bar.line(f"fetching {name}, {total / 1e6:,.1f} MB")
         amount = f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
         self._bar.update(self._fetching[name], completed=done, amount=amount, visible=done < total)
-
-    def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
 
 
 class DemoWatcher:
     """What `batchcut demo` shows: a bar over the steps of all runs on a terminal, a line a finished run elsewhere."""
 
     def __init__(self, *, hidden: bool) -> None:
-        self._console, self._hidden = Console(stderr=True), hidden
+        self._hidden = hidden
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[scores]}"),
             TimeElapsedColumn(),
         )
-        quiet = hidden or not self._console.is_terminal
-        self._bar = Progress(*columns, console=self._console, transient=True, disable=quiet)
+        self._bar = Shown(*columns, hidden=hidden)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "DemoWatcher":
@@ -144,6 +205,6 @@ class DemoWatcher:
             self._bar.update(self._tasks[method], advance=event["advance"])
         elif kind == "done":
             self._bar.update(self._tasks[method], scores=f"last top-1 {event['top1']:.1%}")
-            if not (self._hidden or self._console.is_terminal):
+            if self._bar.disable and not self._hidden:
                 words = f"{method}, seed {event['seed']}: top-1 {event['top1']:.1%}"
-                self._console.print(f"{words} ({event['number']} of {event['count']})", highlight=False)
+                self._bar.line(f"{words} ({event['number']} of {event['count']})")

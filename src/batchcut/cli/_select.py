@@ -120,14 +120,15 @@ class Select:
             "groups": None if self.groups is None else read_groups(self.groups),
             "drop_last": self.drop_last,
         }
-        with share_progress(hidden=self.quiet or self.json) as progress:
+        with share_progress(hidden=self.quiet) as progress:
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
             self._save(plan)  # before anything that only advises
+            progress.add_task("measuring the plan", total=None)
             plan = plan.measured(u, v, threads=self.threads)
             self._save(plan)
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
-        state = health(u, v)
+            state = health(u, v)
         if not self.quiet:
             self._print(plan, shuffled, state)
         return DONE

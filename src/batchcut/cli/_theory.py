@@ -51,7 +51,7 @@ class Theory:
 
         total = len(checks(self.label))
         outcomes = []
-        with counting_progress(hidden=self.quiet or self.json) as progress:
+        with counting_progress(hidden=self.quiet) as progress:
             task = progress.add_task("trying the claims", total=total)
             for outcome in run_checks(self.label):
                 outcomes.append(outcome)

@@ -91,7 +91,7 @@ class Train:
             return DONE
         if self.resume is not None:
             self._check_alone()
-            with Watcher(hidden=self.quiet or self.json) as watcher:
+            with Watcher(hidden=self.quiet) as watcher:
                 try:
                     result = resume(self.resume, observe=watcher)
                 except FileNotFoundError as error:
@@ -105,7 +105,7 @@ class Train:
                 text = to_toml(config)
                 self._show(tomllib.loads(text), lambda _: text.rstrip())
                 return DONE
-            with Watcher(hidden=self.quiet or self.json) as watcher:
+            with Watcher(hidden=self.quiet) as watcher:
                 result = train(config, self.run_folder or _folder_for(config), observe=watcher)
         if _leads():
             self._print(result)

@@ -9,11 +9,12 @@ from ._functions import FunctionTexts as FunctionTexts
 from ._functions import load_functions as load_functions
 from ._load import check_name as check_name
 from ._load import load as load
+from ._load import places as places
 from ._records import Images as Images
 from ._records import Pairs as Pairs
 from ._records import Split as Split
 
-# `check_name`, `open_arrays` and `open_npy` are for the other packages alone.
+# `check_name`, `open_arrays`, `open_npy` and `places` are for the other packages alone.
 __all__ = [
     "CorruptedImages",
     "FunctionSearch",

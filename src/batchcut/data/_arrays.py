@@ -26,14 +26,13 @@ _LONGEST_HEADER = 100_000_000
 
 def open_arrays(address: str) -> Arrays:
     """The arrays at `address`, by name: in a file, a folder of `.npy` files, or two of them with a comma between."""
-    path = Path(address)
-    if "," in address and not path.exists():
-        sides = [part.strip() for part in address.split(",")]
+    path, *more = sides = places_at(address)
+    if more:
         if len(sides) != 2:
             raise ValueError(
                 f"pairs must be one file, a folder, or two .npy files; got {len(sides)} names in {address}"
             )
-        return {name: open_npy(existing_file(Path(side))) for name, side in zip(SIDES, sides, strict=True)}
+        return {name: open_npy(existing_file(side)) for name, side in zip(SIDES, sides, strict=True)}
     if path.is_dir():
         files = {name: path / f"{name}.npy" for name in (*SIDES_OF_PARTS, *SIDES)}
         return {name: open_npy(file) for name, file in files.items() if file.is_file()}
@@ -41,6 +40,13 @@ def open_arrays(address: str) -> Arrays:
     if path.suffix in _FORMATS:
         return _FORMATS[path.suffix](path)
     raise ValueError(f"pairs must be .npz, .safetensors, .parquet, two .npy files or a folder of them; got {address}")
+
+
+def places_at(address: str) -> list[Path]:
+    """The file or folder that an address names, or the files, with commas between."""
+    if "," in address and not Path(address).exists():
+        return [Path(part.strip()) for part in address.split(",")]
+    return [Path(address)]
 
 
 def open_npy(path: Path) -> Array:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
+from batchcut._errors import invalid
 from batchcut._files import open_alone, reading, writing
 from batchcut._progress import silent
 
@@ -72,10 +73,18 @@ class Archive:
 def data_root(root: Path | None) -> Path:
     """Where data sets are kept: `root`, or `$BATCHCUT_DATA`, or else `batchcut` in the user's cache."""
     if root is not None:
-        return Path(root).expanduser()
+        return expanded(Path(root))
     if told := os.environ.get("BATCHCUT_DATA"):
-        return Path(told).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "batchcut"
+        return expanded(Path(told))
+    return expanded(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "batchcut"
+
+
+def expanded(path: Path) -> Path:
+    """The path with the user's home for ~; in a container there may be none."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise invalid("root", "be given, or BATCHCUT_DATA or HOME be set: no home folder is known", path) from error
 
 
 def obtain_folder(archive: Archive, root: Path, *, download: bool, progress: Transfer | None = None) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 from batchcut._errors import needs
 from batchcut._files import reading
 
+from ._fetch import expanded
 from ._records import Bytes, Images, Ints, Split, split_at_random
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def load_folder(address: str, *, seed: int, image_size: int | None = None) -> Sp
     Where every image lies in a sub-folder, the sub-folders are the classes, numbered in the order of their names.
     For their size see `read_images`.
     """
-    folder = Path(address).expanduser()
+    folder = expanded(Path(address))
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
     tests = [folder / part for part in _TEST_NAMES if (folder / part).is_dir()]

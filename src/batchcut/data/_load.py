@@ -4,7 +4,8 @@ from pathlib import Path
 
 from batchcut._errors import check_integer, invalid, wrong_type
 
-from ._fetch import Transfer, data_root
+from ._arrays import places_at
+from ._fetch import Transfer, data_root, expanded
 from ._functions import load_functions
 from ._images import load_folder
 from ._pairs import load_pairs
@@ -25,6 +26,16 @@ def check_name(argument: str, name: object) -> None:
             raise invalid(argument, f"say where after {kind}:", repr(name))
     elif name not in _NAMES:
         raise invalid(argument, f"be one of {', '.join(_NAMES)}", repr(name))
+
+
+def places(name: str, *, root: Path | None = None) -> list[Path]:
+    """The files and folders that `load` reads."""
+    kind, _, address = name.partition(":")
+    if kind == "pairs":
+        return places_at(address)
+    if kind == "folder":
+        return [expanded(Path(address))]
+    return [data_root(root)] if name in PUBLISHED else []
 
 
 def load(

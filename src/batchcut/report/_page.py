@@ -25,7 +25,7 @@ from ._coverage import chance_of_same_class, coverages
 from ._explorer import KINDS, explorer_data, shown_plans
 from ._geometry import geometries
 from ._run import Run, read_runs
-from ._samples import Samples, read_texts, samples_of
+from ._samples import Samples, files_of, read_texts, samples_of
 from ._svg import STYLES, key_mark, number, percent
 
 _MOST_BYTES = 5_000_000
@@ -47,6 +47,7 @@ def write_report(
     found = read_runs(runs)
     if not found:
         raise ValueError("RUN must name at least one run; got none")
+    check_target("--out", target, inputs=[path for run in found for path in files_of(run)])
     page = render(found, title=title, texts=None if texts is None else read_texts(texts))
     size = len(page.encode())
     if size > _MOST_BYTES:

@@ -1,5 +1,6 @@
 """What the samples of a run look like: pictures, texts, classes; as far as they can be had."""
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,10 +42,10 @@ def samples_of(run: Run, texts: list[str] | None) -> Samples:
     """The training samples that the settings of the run name; the note says why where they cannot be read."""
     from batchcut.data import Images, load
 
-    settings = run.config.get("data", {})
-    root, most = settings.get("root", "none"), settings.get("train", "none")
+    name, root = _data_of(run)
+    most = run.config.get("data", {}).get("train", "none")
     try:
-        part = load(str(settings.get("name", "digits")), root=None if root == "none" else Path(root)).train
+        part = load(name, root=root).train
     except (OSError, ValueError, ImportError) as error:
         note = f"The samples could not be read, so only their numbers are shown: {error}"
         return Samples(texts=texts, note="" if texts else note)
@@ -56,3 +57,19 @@ def samples_of(run: Run, texts: list[str] | None) -> Samples:
         return Samples(texts=texts, note="" if texts else note)
     labels = None if part.labels is None else part.labels[:count]
     return Samples(pixels=part.pixels[:count], labels=labels, texts=texts)
+
+
+def files_of(run: Run) -> list[Path]:
+    """The files and folders that hold the samples, as far as the settings can say."""
+    from batchcut.data import places
+
+    name, root = _data_of(run)
+    with contextlib.suppress(ValueError):
+        return places(name, root=root)
+    return []
+
+
+def _data_of(run: Run) -> tuple[str, Path | None]:
+    settings = run.config.get("data", {})
+    root = str(settings.get("root", "none"))
+    return str(settings.get("name", "digits")), None if root == "none" else Path(root)

@@ -129,7 +129,9 @@ class RunFolder:
 
     def plans(self) -> list[str]:
         """The names of the plans that are there."""
-        return sorted(path.name for path in (self.path / "plans").iterdir() if _PLAN.fullmatch(path.name))
+        return sorted(
+            path.name for path in (self.path / "plans").iterdir() if _PLAN.fullmatch(path.name) and path.is_file()
+        )
 
     def drop_plans(self, *, but: list[str]) -> None:
         """Removes plans made after a checkpoint, and nothing that is not a plan of ours."""

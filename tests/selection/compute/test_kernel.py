@@ -1,16 +1,19 @@
 """The decorator of compiled functions."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numba import config
 
 import batchcut
-from batchcut.selection.compute import kernel
+from batchcut.selection.compute import _kernel, kernel
 
 
 @kernel
@@ -54,3 +57,36 @@ def test_where_nothing_can_be_written_each_process_compiles_and_says_so_once(tmp
     assert (result.returncode, result.stdout) == (0, "2\n"), result.stderr
     assert result.stderr.count("RuntimeWarning") == 1
     assert result.stderr.count("NUMBA_CACHE_DIR") == 1
+
+
+def fresh_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function whose compiled code is kept in the folder, as a new process would see it."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(folder))
+    return kernel(vars(halved)["py_func"])
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_damaged_files_of_compiled_code_are_written_anew(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fresh_kernel(tmp_path, monkeypatch)(3.0, 2.0) == 1.5
+    (file,) = tmp_path.rglob(f"*.{suffix}")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) * 2 // 3])
+    assert fresh_kernel(tmp_path, monkeypatch)(3.0, 2.0) == 1.5
+    again = fresh_kernel(tmp_path, monkeypatch)
+    assert again(3.0, 2.0) == 1.5
+    assert sum(again.stats.cache_hits.values()) == 1
+
+
+def test_a_full_disk_is_told_once_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kernel, "_warned", set())
+    first, second = fresh_kernel(tmp_path, monkeypatch), fresh_kernel(tmp_path, monkeypatch)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        with pytest.warns(RuntimeWarning, match=r"cannot be written to \(.*File too large.*NUMBA_CACHE_DIR") as told:
+            assert [function(3.0, 2.0) for function in (first, second)] == [1.5, 1.5]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(told) == 1

@@ -77,7 +77,9 @@ def search_whole(request: Request, rounds: int | None) -> Ints:
     others are neighbours. If it is not said how many rounds to make, there are further ones where many samples would
     rather be elsewhere.
     """
-    rng, pairs, crew, told = request.generator(), request.pairs, request.crew, partial(_part, request.report)
+    rng, pairs, crew = request.generator(), request.pairs, request.crew
+    first = tuning.ORDER_SHARE + tuning.FOLLOW_SHARE + tuning.REFINE_SHARE
+    told = partial(_part, request.report, first + ((rounds or tuning.ROUNDS) - 1) * tuning.ROUND_SHARE)
     order = similar_order(pairs, request.used, request.batch_size, rng, crew, told(0.0, tuning.ORDER_SHARE))
     batches = request.deal(order)
 
@@ -93,12 +95,11 @@ def search_whole(request: Request, rounds: int | None) -> Ints:
     if rounds is None:
         many = tuning.RESTLESS * min(1, tuning.LARGE_BATCH / request.batch_size)
         rounds = tuning.ROUNDS if restless_share(pairs, pools, request.weighting, rng, crew) >= many else 1
-    start += tuning.REFINE_SHARE
-    width = (1 - start) / max(1, rounds - 1)
+    width = tuning.ROUND_SHARE
     for done in range(1, rounds, tuning.SEEK_SWEEPS):
         sweeps = min(tuning.SEEK_SWEEPS, rounds - done)
         ordered = batch_order(pairs, batches, crew)
-        batches = _seek_pools(request, ordered, sweeps, told(start + (done - 1) * width, sweeps * width))
+        batches = _seek_pools(request, ordered, sweeps, told(first + (done - 1) * width, sweeps * width))
     return batches[np.argsort(batches[:, -1] < 0, kind="stable")]  # a short batch stands last
 
 
@@ -151,6 +152,6 @@ def _better(request: Request, first: Chosen, second: Chosen) -> Chosen:
     return second if second.weights.sum() * (1 - tuning.ROUNDING) > first.weights.sum() else first
 
 
-def _part(report: Progress, start: float, width: float) -> Progress:
-    """Reports the progress of a part of the work, which begins at `start` and is `width` of it all."""
-    return lambda done: report(start + width * done)
+def _part(report: Progress, whole: float, start: float, width: float) -> Progress:
+    """Reports the progress of a part of the `whole` work, which begins at `start` and is `width` of it."""
+    return lambda done: report(min(1.0, (start + width * done) / whole))

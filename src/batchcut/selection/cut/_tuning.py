@@ -36,8 +36,8 @@ USUAL_BATCHES = (32, 64)
 LEAST_BATCHES = 4
 """Batches of any pool, however large they are."""
 
-ORDER_SHARE, FOLLOW_SHARE, REFINE_SHARE = 0.15, 0.1, 0.4
-"""Of the work, for the progress reported."""
+ORDER_SHARE, FOLLOW_SHARE, REFINE_SHARE, ROUND_SHARE = 0.15, 0.1, 0.4, 0.35 / 3
+"""Of the work of four rounds, for the progress reported; the last for each round after the first."""
 
 # Order: k-means cells, in a chain.
 
