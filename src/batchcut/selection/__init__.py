@@ -11,6 +11,8 @@ from ._plan import BatchPlan as BatchPlan
 from ._request import Request as Request
 from ._selector import Selector as Selector
 from ._shuffle import Shuffle as Shuffle
+from ._signal import StepSignal as StepSignal
+from ._signal import step_signal as step_signal
 from ._spectral import Spectral as Spectral
 from ._weights import pair_weights as pair_weights
 from .cut import Cut as Cut
@@ -24,8 +26,10 @@ __all__ = [
     "Selector",
     "Shuffle",
     "Spectral",
+    "StepSignal",
     "effective_batch_size",
     "pair_weights",
+    "step_signal",
 ]
 
 # For our other packages, and not part of the reference:
