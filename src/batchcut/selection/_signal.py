@@ -1,13 +1,14 @@
 """The signal of a step: how far the gradient of a single batch points along that of the full batch.
 
 Batches may keep more of the full-batch gradient on average (see `_effective`) and differ more from each other, too. An
-optimizer that scales its steps by the size of its gradients, as Adam does, gets ahead along the full-batch gradient M by
+optimizer that scales its steps by the size of its gradients, as Adam does, gets ahead along the full-batch gradient M,
+in a step, by
 
-    signal = ⟨E M(S), M⟩ / (|M| √(E |M(S)|²)),   M(S) = Σ_{i∈S} (∂L_S/∂u_i (u_i, 1)ᵀ, ∂L_S/∂v_i (v_i, 1)ᵀ),
+    signal = ⟨E M(S), M⟩ / (|M| √(E |M(S)|²)),   M(S) = Σ_{i∈S} (∂L_S/∂u_i (u_i, 1)ᵀ, ∂L_S/∂v_i (v_i, 1)ᵀ):
 
-in a step: the mean along M against the root mean square length, where L_S is the two-sided loss of the batch S and M(S)
-its gradient with respect to an affine layer on the embeddings of either side. It is 1 for the full batch, and the cosine
-of M(S) and M where all batches have gradients of one length.
+the mean along M against the root mean square length, where L_S is the two-sided loss of the batch S and M(S) its
+gradient with respect to an affine layer on the embeddings of either side. It is 1 for the full batch, and the cosine of
+M(S) and M where all batches have gradients of one length.
 """
 
 from dataclasses import dataclass
