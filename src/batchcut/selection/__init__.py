@@ -8,6 +8,8 @@ from ._effective import EffectiveSize as EffectiveSize
 from ._effective import effective_batch_size as effective_batch_size
 from ._ordered import Ordered as Ordered
 from ._plan import BatchPlan as BatchPlan
+from ._prospects import Prospects as Prospects
+from ._prospects import prospects as prospects
 from ._request import Request as Request
 from ._selector import Selector as Selector
 from ._shuffle import Shuffle as Shuffle
@@ -22,6 +24,7 @@ __all__ = [
     "Cut",
     "EffectiveSize",
     "Ordered",
+    "Prospects",
     "Request",
     "Selector",
     "Shuffle",
@@ -29,6 +32,7 @@ __all__ = [
     "StepSignal",
     "effective_batch_size",
     "pair_weights",
+    "prospects",
     "step_signal",
 ]
 
