@@ -29,6 +29,9 @@ class Stream(IntEnum):
     EFFECTIVE_SIZE = 6
     """Anchors and random batches that the effective size of a plan is estimated from."""
 
+    STEP_SIGNAL = 7
+    """Samples and batches that the signal of a step is estimated from."""
+
     VIEWS = 10
     """Views of images, for training."""
 

@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 
 from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli, evaluation
-from batchcut.selection import Selector
+from batchcut.selection import Selector, prospects
 
 Floats = npt.NDArray[np.float32]
 
@@ -75,6 +75,10 @@ def test_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> N
     assert found["effective_size"] == effective.facts
     assert found["effective_size"]["size"] > 8
     assert (found["batches"], found["coverage"], found["warnings"], found["output"]) == (12, 1.0, [], None)
+    expected = prospects(*make_pairs(), plan.measured(*make_pairs()))
+    assert found["signal"] == {"planned": expected.signal.planned, "shuffled": expected.signal.shuffled}
+    assert (found["hard_negatives"], found["twins"]) == (expected.hard_negatives, expected.twins)
+    assert found["advice"] == list(expected.sentences)
     assert printed.err == ""
 
 
@@ -91,6 +95,15 @@ def test_the_table_and_where_it_was_written(sides: tuple[Path, Path], capsys: py
         f"written to {target}",
     ):
         assert text in printed
+
+
+def test_says_whether_it_pays(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*sides, "--batch-size", 8) == 0
+    printed = capsys.readouterr().out
+    assert "Planning " in printed
+    assert "negatives matter to a sample" in printed
+    assert run(*sides, "--batch-size", 8, "--method", "shuffle") == 0
+    assert "Planning " not in capsys.readouterr().out
 
 
 def test_quiet_prints_nothing(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

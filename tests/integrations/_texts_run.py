@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, IterableDataset
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -113,6 +113,8 @@ class Run:
             eval_dataset=evaluated,
             loss=self.loss if loss is None else loss(self.model),
         )
+        if not isinstance(data, IterableDataset):
+            settings = {"shuffled_epochs": 0} | settings
         self.planned = PlannedTexts(self.trainer, **settings)
 
     def train(self, resume: Path | None = None) -> Seen:

@@ -61,6 +61,25 @@ def test_the_first_plan_is_that_of_the_texts_encoded_once(tmp_path: Path) -> Non
     assert as_sets(seen) == rows_of(plan)
 
 
+def test_the_first_epoch_is_shuffled_unless_there_are_embeddings(tmp_path: Path) -> None:
+    settings = [PlannedTexts(), PlannedTexts(embeddings=(torch.zeros(N, 16), torch.zeros(N, 16)))]
+    for number, (planned, expected) in enumerate(zip(settings, (1, 0), strict=True)):
+        run = Run(tmp_path / str(number), options={"max_steps": STEPS + 1, "save_strategy": "no"})
+        planned.embeddings = None if planned.embeddings is None else (torch.rand(N, 16), torch.rand(N, 16))
+        run.trainer.remove_callback(run.planned)
+        planned.attach(run.trainer)
+        run.trainer.train()
+        assert planned.sampler is not None
+        assert planned.sampler.shuffled_epochs == expected
+
+
+@pytest.mark.parametrize("options", [ONE_EPOCH, {"max_steps": STEPS, "save_strategy": "no"}])
+def test_a_training_without_a_planned_epoch_warns(tmp_path: Path, options: dict[str, Any]) -> None:
+    run = Run(tmp_path, options=options, shuffled_epochs=1)
+    with pytest.warns(UserWarning, match="shuffled_epochs is 1 and the training ends before, so that nothing"):
+        run.train()
+
+
 def test_a_plan_is_harder_than_chance(whole: tuple[Path, Run]) -> None:
     (sampler,) = whole[1].planned.samplers
     assert sampler.plan is not None

@@ -61,6 +61,9 @@ def encoded(run: Run, columns: dict[str, list[str]], *names: str, **prompts: str
     ]
 
 
+NOTHING_PLANNED = pytest.mark.filterwarnings("ignore:shuffled_epochs is 1 and the training ends before")
+
+
 def assert_recorded(run: Run, u: torch.Tensor, v: torch.Tensor) -> None:
     assert run.planned.sampler is not None
     bank = run.planned.sampler.bank
@@ -70,6 +73,7 @@ def assert_recorded(run: Run, u: torch.Tensor, v: torch.Tensor) -> None:
         torch.testing.assert_close(cosine, torch.ones(N), rtol=0, atol=1e-5)
 
 
+@NOTHING_PLANNED
 @pytest.mark.parametrize("negatives", [0, 2])
 @pytest.mark.parametrize("name", LOSSES)
 def test_recorded_are_the_embeddings_of_the_first_two_columns(tmp_path: Path, name: str, negatives: int) -> None:
@@ -119,6 +123,7 @@ def test_embeddings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         run.train()
 
 
+@NOTHING_PLANNED
 @pytest.mark.parametrize("encoded_first", [True, False])
 def test_prompts_count(tmp_path: Path, encoded_first: bool) -> None:
     columns, prompts = texts(), {"anchor": "w1 w2 ", "positive": "w3 "}
@@ -133,6 +138,7 @@ def test_prompts_count(tmp_path: Path, encoded_first: bool) -> None:
     assert_recorded(run, *expected)
 
 
+@NOTHING_PLANNED
 def test_prompts_of_several_data_sets(tmp_path: Path) -> None:
     columns = texts()
     halves = {

@@ -1,7 +1,7 @@
 """`batchcut select`: plans batches from embeddings in files, for any trainer."""
 
 import sys
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -16,7 +16,7 @@ from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
-    from batchcut.selection import BatchPlan, Selector
+    from batchcut.selection import BatchPlan, Prospects, Selector
 
 _NAMES = (("u", "v"), ("train_u", "train_v"))
 _METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
@@ -27,9 +27,9 @@ class Select:
     """Choose batches of hard negatives from embeddings in files.
 
     Shows by how much the mean loss of the batches exceeds that of shuffled ones, and how large random batches would
-    have to be to teach as much: the effective batch size. Warns where the embeddings look collapsed, are not
-    normalised, or hold duplicates. The plan is a file for `batchcut.BatchPlan.load`; its array
-    `batches` (K, B) holds the numbers of the rows, and `numpy.load` reads it too.
+    have to be to teach as much: the effective batch size. Says whether planned batches will pay, and what to do. Warns
+    where the embeddings look collapsed, are not normalised, or hold duplicates. The plan is a file for
+    `batchcut.BatchPlan.load`; its array `batches` (K, B) holds the numbers of the rows, and `numpy.load` reads it too.
     """
 
     examples: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -103,7 +103,7 @@ class Select:
     def run(self) -> int:
         """Plans, writes the plan and prints what came out."""
         from batchcut.evaluation import health
-        from batchcut.selection import Shuffle
+        from batchcut.selection import Shuffle, prospects
 
         from ._progress import share_progress
 
@@ -129,8 +129,9 @@ class Select:
             self._save(plan)
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
             state = health(u, v)
+            expected = None if selector.is_shuffle else prospects(u, v, plan)
         if not self.quiet:
-            self._print(plan, shuffled, state)
+            self._print(plan, shuffled, state, expected)
         return DONE
 
     def _selector(self) -> "Selector":
@@ -154,9 +155,9 @@ class Select:
         if self.out is not None:
             plan.save(self.out)
 
-    def _print(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health") -> None:
+    def _print(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health", expected: "Prospects | None") -> None:
         if self.json:
-            print(as_json(self._outcome(plan, shuffled, state)))
+            print(as_json(self._outcome(plan, shuffled, state, expected)))
             return
         table = Table(title=f"{plan.method}: {len(plan):,} batches of {plan.batch_size}", title_justify="left")
         for name in ("", "chosen", "shuffled"):
@@ -171,10 +172,14 @@ class Select:
         output.print(table)
         kept = f"; written to {self.out}" if self.out is not None else "; not written: name a file with -o"
         output.print(f"mean loss {_gain(plan, shuffled):.2f} times that of shuffled batches{kept}", soft_wrap=True)
+        for sentence in () if expected is None else expected.sentences:
+            output.print(sentence, soft_wrap=True, highlight=False)
         for warning in state.warnings:
             print(f"batchcut: warning: {warning}", file=sys.stderr)
 
-    def _outcome(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health") -> dict[str, object]:
+    def _outcome(
+        self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health", expected: "Prospects | None"
+    ) -> dict[str, object]:
         return {
             "method": plan.method,
             "settings": dict(plan.settings),
@@ -186,6 +191,10 @@ class Select:
             "shuffled_mean_loss": shuffled.mean_loss,
             "gain": _gain(plan, shuffled),
             "effective_size": None if plan.effective is None else plan.effective.facts,
+            "signal": None if expected is None else asdict(expected.signal),
+            "hard_negatives": None if expected is None else expected.hard_negatives,
+            "twins": None if expected is None else expected.twins,
+            "advice": [] if expected is None else list(expected.sentences),
             "group_pairs": plan.group_pairs,
             "margin_pairs": plan.margin_pairs,
             "seconds": plan.seconds,

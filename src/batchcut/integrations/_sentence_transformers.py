@@ -4,6 +4,7 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
+from warnings import warn
 
 import torch
 from datasets import Dataset, DatasetDict, IterableDataset
@@ -14,16 +15,18 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
 from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.losses import Background
 from batchcut.sampling import PlannedBatchSampler
 from batchcut.selection import BatchPlan
 
+from ._text_background import add_background
 from ._text_batches import TextBatches, figures_of_plan
 from ._text_recording import NumberedCollate, NumberedDataset, Recorder
 from ._text_stream import PlannedStream
 
 STATE_NAME = "batchcut"
 BANK_FILE = "batchcut_bank.pt"
-_SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "progress")
+_SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "background", "progress")
 _OF_STREAMS = ("selector", "temperature")
 
 
@@ -35,9 +38,12 @@ class PlannedTexts(TrainerCallback):
         trainer.train()
 
     The first two text columns are the pairs; where there is one, it is both sides. Their embeddings are those that the
-    loss computes while it trains, whichever loss it is, with the prompts and routes of the training. The first plan
-    needs some before: the model encodes all rows once, without gradient, each process its part; or `embeddings` are
-    given; or, with `shuffled_epochs=1`, the first epoch is shuffled and nothing is encoded.
+    loss computes while it trains, whichever loss it is, with the prompts and routes of the training. So the first epoch
+    is shuffled, and nothing is computed twice. On a pretrained model that is also what pays: at first it has as much to
+    learn from random batches, and hard ones are worth more once those teach it little. With `shuffled_epochs=0` the
+    first epoch is planned too: from `embeddings`, or else the model encodes all rows once, each process its part.
+
+    A `MultipleNegativesRankingLoss` sees a background of old embeddings in planned epochs (see `Background`).
 
     Rows with a text in common, in any column, share a batch only if they must. τ is that of the loss. The seed and what
     happens to the last batch (`dataloader_drop_last`) are the training arguments'. Evaluation takes the rows in order.
@@ -55,8 +61,8 @@ class PlannedTexts(TrainerCallback):
         encode_batch_size: rows at a time, where the model encodes them.
         dtype: in which embeddings are kept.
         progress_bar: whether encoding shows one.
-        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, progress and shuffled_epochs, which
-            is 0 here.
+        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, background, progress and
+            shuffled_epochs, which is 0 where embeddings are given.
 
     Attributes:
         sampler: that of the present training, with the last plan in `sampler.plan`.
@@ -82,7 +88,7 @@ class PlannedTexts(TrainerCallback):
             "dtype": dtype,
             "progress_bar": progress_bar,
         }
-        self.settings = {"shuffled_epochs": 0} | settings
+        self.settings = settings
         self.trainer: SentenceTransformerTrainer | None = None
         self._batches: list[TextBatches] = []
         self._first_rows: list[int] = []
@@ -108,6 +114,9 @@ class PlannedTexts(TrainerCallback):
         trainer.data_collator = cast(Any, NumberedCollate(trainer.data_collator))
         recorder = Recorder(self._record)
         recorder.watch(list(trainer.model.children())[-1])
+        losses: Any = trainer.loss
+        for loss in losses.values() if isinstance(losses, dict) else [losses]:
+            add_background(loss, lambda: self._background(recorder.rows))
         train = trainer.train
 
         def noted(resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -187,9 +196,15 @@ class PlannedTexts(TrainerCallback):
         self._kept_for = []
         if not self._batches:
             raise invalid("batch_sampler", "be this PlannedTexts in the training arguments", args.batch_sampler)  # type: ignore[attr-defined]
+        settings: dict[str, Any] = {"shuffled_epochs": 1 if self.embeddings is None else 0} | self.settings
+        if state.max_steps <= settings["shuffled_epochs"] * len(present["train_dataloader"]):
+            warn(
+                f"shuffled_epochs is {settings['shuffled_epochs']} and the training ends before, so that nothing is "
+                "planned: train for more epochs, or give shuffled_epochs=0, which encodes all rows first",
+                stacklevel=2,
+            )
         for name, batches in zip(self._names(), self._batches, strict=True):
-            settings: dict[str, Any] = {"temperature": self._temperature(name)} | self.settings
-            batches.start(self._embed, **self.options, **settings)
+            batches.start(self._embed, **self.options, **({"temperature": self._temperature(name)} | settings))
         kept = _kept_in(state).get(STATE_NAME) if state.global_step else None
         if kept:
             for sampler, packed in zip(self.samplers, kept, strict=True):
@@ -276,9 +291,22 @@ class PlannedTexts(TrainerCallback):
                 sampler.bank.record(torch.arange(len(u)), u, v)
 
     def _record(self, rows: Tensor, u: Tensor, v: Tensor) -> None:
+        sampler, index = self._located(rows)
+        if sampler is not None:
+            sampler.bank.record(index, u, v)
+
+    def _background(self, rows: Tensor | None) -> Background | None:
+        """Old embeddings for a batch of some rows; None is no batch of the training."""
+        sampler, index = (None, None) if rows is None else self._located(rows)
+        if sampler is None or index is None:
+            return None
+        # A sample is in one batch of an epoch, and names it: batches that the trainer skips need not be counted.
+        return sampler.background_of(index, step=int(index[0]))
+
+    def _located(self, rows: Tensor) -> tuple[PlannedBatchSampler | None, Tensor]:
+        """The sampler of the data set that holds some rows, and their numbers in it."""
         place = sum(int(rows[0]) >= first for first in self._first_rows) - 1
-        if place < len(self.samplers):
-            self.samplers[place].bank.record(rows - self._first_rows[place], u, v)
+        return (self.samplers[place] if place < len(self.samplers) else None), rows - self._first_rows[place]
 
     @torch.no_grad()
     def _embed(self, rows: list[dict[str, Any]]) -> tuple[Tensor, Tensor]:

@@ -64,10 +64,14 @@ class Recorder:
 
     Args:
         record: called with the numbers of the rows (b,), and the embeddings u, v: (b, d) of the two columns.
+
+    Attributes:
+        rows: the numbers of the rows of the present batch; None in an evaluation.
     """
 
     def __init__(self, record: Record) -> None:
         self._record = record
+        self.rows: Tensor | None = None
         self._rows: Tensor | None = None
         self._columns = 0
         self._parts: list[Tensor] = []
@@ -82,7 +86,9 @@ class Recorder:
         """The trainer's `collect_features`, which it calls before each loss, with a note of the rows."""
 
         def noted(inputs: dict[str, Any]) -> tuple[Features, Any]:
-            self._rows, self._parts = inputs.pop(ROW, None), []
+            rows = inputs.pop(ROW, None)
+            self.rows = None if rows is None else rows.cpu()
+            self._rows, self._parts = self.rows, []
             features, labels = collect(inputs)
             self._columns = min(2, len(features))
             return features, labels
@@ -97,4 +103,4 @@ class Recorder:
         if sum(map(len, self._parts)) >= self._columns * len(rows):
             sides = torch.cat(self._parts)[: self._columns * len(rows)].float().split(len(rows))
             self._rows, self._parts = None, []
-            self._record(rows.cpu(), sides[0], sides[-1])
+            self._record(rows, sides[0], sides[-1])

@@ -19,6 +19,7 @@ from ._sogclr import sogclr_loss as sogclr_loss
 
 # isort: split
 # For our other packages.
+from ._background import log_denominators as log_denominators
 from ._validate import check_embeddings as check_embeddings
 from ._validate import check_form as check_form
 from ._validate import check_pair as check_pair

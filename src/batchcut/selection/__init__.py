@@ -8,9 +8,13 @@ from ._effective import EffectiveSize as EffectiveSize
 from ._effective import effective_batch_size as effective_batch_size
 from ._ordered import Ordered as Ordered
 from ._plan import BatchPlan as BatchPlan
+from ._prospects import Prospects as Prospects
+from ._prospects import prospects as prospects
 from ._request import Request as Request
 from ._selector import Selector as Selector
 from ._shuffle import Shuffle as Shuffle
+from ._signal import StepSignal as StepSignal
+from ._signal import step_signal as step_signal
 from ._spectral import Spectral as Spectral
 from ._weights import pair_weights as pair_weights
 from .cut import Cut as Cut
@@ -20,12 +24,16 @@ __all__ = [
     "Cut",
     "EffectiveSize",
     "Ordered",
+    "Prospects",
     "Request",
     "Selector",
     "Shuffle",
     "Spectral",
+    "StepSignal",
     "effective_batch_size",
     "pair_weights",
+    "prospects",
+    "step_signal",
 ]
 
 # For our other packages, and not part of the reference:

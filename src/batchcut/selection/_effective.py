@@ -129,7 +129,7 @@ def effective_batch_size(
         threads: How many threads work; None: one per processor. The result does not depend on it.
     """
     pairs, tau = unit_pairs(u, v), check_temperature(temperature)
-    rows = _check_batches(batches, len(pairs))
+    rows = check_batches_of(batches, len(pairs))
     default = min(max(_CELLS // len(pairs), _FEWEST_ANCHORS), _MOST_ANCHORS)
     most = default if anchors is None else check_integer("anchors", anchors, at_least=2)
     numbers = (check_integer(name, value, at_least=0) for name, value in (("seed", seed), ("epoch", epoch)))
@@ -150,7 +150,7 @@ def batch_sizes(count: int) -> Ints:
     return np.append(0, window_sizes(count - 1)) + 1
 
 
-def _check_batches(batches: object, count: int) -> Ints:
+def check_batches_of(batches: object, count: int) -> Ints:
     rows = as_array("batches", getattr(batches, "batches", batches))
     if rows.ndim != 2 or not rows.size:
         raise invalid("batches", "have shape (K, B)", rows.shape)

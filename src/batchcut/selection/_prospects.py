@@ -1,0 +1,122 @@
+"""Whether planned batches will pay, by the embeddings and a plan alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from batchcut._random import Stream, generator
+
+from ._inputs import Doubles, Ints, Pairs, unit_pairs
+from ._plan import BatchPlan
+from ._signal import StepSignal, step_signal
+from ._weights import bars_of
+
+_ANCHORS = 256
+_CELLS_AT_ONCE = 1 << 22
+_PAYS = 1.15  # a ratio of signals; those of one plan differ by some hundredths from seed to seed
+_MANY_TWINS = 0.1
+_USUAL_MARGIN = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prospects:
+    """What to expect of training on the batches of a plan instead of random ones.
+
+    Attributes:
+        signal: How far a step on a batch gets, planned and random.
+        effective: The size of random batches that keep as much of the full-batch gradient; None if it is unknown.
+        batch_size: B.
+        hard_negatives: How many negatives matter to a sample: exp of the entropy of their softmax masses among all N
+            samples, the median over samples and sides.
+        twins: The share of samples for which there is another, such that the two could exchange partners: within the
+            margin, their partners are as similar to the other one.
+        margin: That of the plan; 0.05 where it has none.
+    """
+
+    signal: StepSignal
+    effective: float | None
+    batch_size: int
+    hard_negatives: float
+    twins: float
+    margin: float
+
+    @property
+    def pays(self) -> bool:
+        """Whether a step on a planned batch gets further than one on a random batch, as the embeddings are now."""
+        return self.signal.ratio >= _PAYS
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The answer and what to do, in words."""
+        size = (
+            ""
+            if self.effective is None
+            else f", and the epoch keeps as much as random batches of {self.effective:,.0f}"
+        )
+        further = f"a step on such a batch gets {self.signal.ratio:.1f} times as far as one on a random batch"
+        found = [
+            f"Planning pays now: {further}{kept}."
+            if self.pays
+            else f"Planning brings little yet: {further}. Shuffle the next epoch and plan the one after "
+            "(shuffled_epochs=1, the default): hard batches are worth more once random ones teach little."
+        ]
+        matter = f"About {self.hard_negatives:,.0f} negatives matter to a sample"
+        if round(self.hard_negatives) > self.batch_size - 1:
+            found.append(f"{matter}, more than a batch of {self.batch_size} holds: a larger one would keep more.")
+        else:
+            found.append(f"{matter}: a batch of {self.batch_size} has room for them.")
+        if self.twins >= _MANY_TWINS:
+            found.append(
+                f"{self.twins:.0%} of the samples have a twin, with which they could exchange partners within a margin "
+                f"of {self.margin:g}: where you know which are the same, give groups."
+            )
+        return tuple(found)
+
+
+def prospects(u: object, v: object, plan: BatchPlan) -> Prospects:
+    """What to expect of a plan for the embeddings u: (N, d), v: (N, d); `hard_negatives` and `twins` by 256 samples.
+
+    Whether it pays is measured for the embeddings as they are; a training of several epochs changes them.
+    """
+    pairs = unit_pairs(u, v)
+    rng = generator(Stream.STEP_SIGNAL, plan.seed, plan.epoch, 1)
+    samples = np.sort(rng.choice(len(pairs), min(_ANCHORS, len(pairs)), replace=False))
+    known = plan.settings.get("margin")
+    margin = _USUAL_MARGIN if known is None else float(known)
+    counts, twins = _neighbors(pairs, samples, plan.temperature, margin)
+    return Prospects(
+        signal=step_signal(pairs.u, pairs.v, plan, temperature=plan.temperature, seed=plan.seed, epoch=plan.epoch),
+        effective=None if plan.effective is None else plan.effective.size,
+        batch_size=plan.batch_size,
+        hard_negatives=float(np.median(counts)),
+        twins=float(np.mean(twins)),
+        margin=margin,
+    )
+
+
+def _neighbors(pairs: Pairs, samples: Ints, tau: float, margin: float) -> tuple[Doubles, Doubles]:
+    """For each of some samples: on either side, how many negatives matter; and whether it has a twin."""
+    counts, twins, bars = [], [], bars_of(pairs.positive, margin)
+    step = max(1, _CELLS_AT_ONCE // len(pairs))
+    for start in range(0, len(samples), step):
+        block = samples[start : start + step]
+        own = np.arange(len(block)), block
+        forth, back = pairs.u[block] @ pairs.v.T, pairs.v[block] @ pairs.u.T
+        exchanged = forth + back - bars
+        exchanged[own] = -np.inf
+        twins.append(exchanged.max(axis=1) >= bars[block])
+        for scores in (forth, back):
+            scores[own] = -np.inf
+            counts.append(_perplexity(scores / tau))
+    return np.concatenate(counts), np.concatenate(twins).astype(np.float64)
+
+
+def _perplexity(scores: npt.NDArray[Any]) -> Doubles:
+    """Exp of the entropy of the softmax of each row; entries of -inf have no mass."""
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    masses = np.exp(shifted)
+    total = masses.sum(axis=1)
+    weighted = np.where(masses > 0, masses * np.where(np.isfinite(shifted), shifted, 0.0), 0.0).sum(axis=1)
+    return np.asarray(np.exp(np.log(total) - weighted / total), np.float64)
