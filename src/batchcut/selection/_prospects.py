@@ -51,13 +51,11 @@ class Prospects:
     def sentences(self) -> tuple[str, ...]:
         """The answer and what to do, in words."""
         size = (
-            ""
-            if self.effective is None
-            else f", and the epoch keeps as much as random batches of {self.effective:,.0f}"
+            "" if self.effective is None else f", and the epoch keeps as much as batches of {self.effective:,.0f} would"
         )
         further = f"a step on such a batch gets {self.signal.ratio:.1f} times as far as one on a random batch"
         found = [
-            f"Planning pays now: {further}{kept}."
+            f"Planning pays now: {further}{size}."
             if self.pays
             else f"Planning brings little yet: {further}. Shuffle the next epoch and plan the one after "
             "(shuffled_epochs=1, the default): hard batches are worth more once random ones teach little."
