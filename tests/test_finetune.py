@@ -182,5 +182,5 @@ def test_the_table_has_a_part_for_steps_and_one_for_seconds() -> None:
         "debian, at equal steps: 32 pairs, 1 epochs, batch 4, rate 0.001, 10 tested",
         "debian, at equal seconds: 32 pairs, 1 epochs, batch 4, rate 0.001, 10 tested",
     ]
-    assert lines[3].split()[:12] == "planned 3 8 0 5 1.10 54.00 ± 3.00 2.00 ± 0.58".split()
-    assert lines[-1].split()[:8] == "planned 1 8 0 5 1.10 48.00 -2.00".split()
+    assert lines[3].split()[:12] == ["planned", "3", "8", "0", "5", "1.10", "54.00", "±", "3.00", "2.00", "±", "0.58"]
+    assert lines[-1].split()[:8] == ["planned", "1", "8", "0", "5", "1.10", "48.00", "-2.00"]
