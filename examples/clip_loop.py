@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 import batchcut as bc
 
 ACCUMULATE = 2
+IMAGES, CAPTIONS = 500, 2  # so many of each image
 
 
 class TwoTowers(nn.Module):
@@ -32,11 +33,13 @@ class TwoTowers(nn.Module):
         return self.image(images), self.text(texts), self.log_scale.exp()
 
 
-def data() -> TensorDataset:
-    """Images and texts of the same 1,000 hidden things."""
-    hidden = torch.randn(1000, 16)
-    images = hidden @ torch.randn(16, 64) + torch.randn(1000, 64)
-    return TensorDataset(images, hidden @ torch.randn(16, 32) + torch.randn(1000, 32))
+def data() -> tuple[TensorDataset, Tensor]:
+    """Images with several captions each, and the number of the image of each pair."""
+    image = torch.arange(IMAGES).repeat_interleave(CAPTIONS)
+    hidden = torch.randn(IMAGES, 16)
+    pictures = hidden @ torch.randn(16, 64) + torch.randn(IMAGES, 64)
+    captions = hidden[image] @ torch.randn(16, 32) + torch.randn(len(image), 32)
+    return TensorDataset(pictures[image], captions), image
 
 
 def main() -> None:
@@ -45,7 +48,7 @@ def main() -> None:
         dist.init_process_group("gloo")
     rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     torch.manual_seed(0)
-    dataset, towers = data(), TwoTowers()
+    (dataset, image), towers = data(), TwoTowers()
     model = DistributedDataParallel(towers) if world > 1 else towers
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
@@ -53,6 +56,7 @@ def main() -> None:
         dataset,
         batch_size=64,  # of all processes together
         temperature=0.07,  # at which the model starts
+        groups=image,  # captions of one image are no negatives of each other
         sharding=bc.Sharding(rank=rank, world_size=world, mode="split"),
         multiple_of=ACCUMULATE,
     )

@@ -1,11 +1,13 @@
 """The Lightning callback, by real trainers in one process and in two."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.pytorch.loggers import CSVLogger
 from tests.integrations._lightning_run import Model, Seen, fit, trainer
 from tests.integrations._runs import B, N, Pairs, as_sets, flat, in_two_processes, planned_in, replanned, rows_of
 
@@ -210,3 +212,13 @@ def test_in_two_processes_a_sampler_that_was_told_nothing_is_refused(ranks: list
 def test_settings_reach_the_sampler() -> None:
     _, planning = fit(selector=bc.Shuffle(), seed=5, shuffled_epochs=0, options={"max_epochs": 1})
     assert (planning.sampler.selector, planning.sampler.seed, planning.sampler.shuffled_epochs) == (bc.Shuffle(), 5, 0)
+
+
+def test_the_figures_of_each_plan_are_logged(tmp_path: Path) -> None:
+    logger = CSVLogger(tmp_path, flush_logs_every_n_steps=1)
+    fit(options={"logger": logger, "log_every_n_steps": 1})
+    with (Path(logger.log_dir) / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["plan_loss"]]
+    assert len(rows) == 2  # the first epoch is shuffled
+    assert all(float(row["plan_times_shuffled"]) > 1 and float(row["plan_effective_size"]) > 1 for row in rows)
+    assert {"plan_seconds", "plan_conflicts", "plan_suspected_false_negatives", "plan_bank_age"} <= rows[0].keys()

@@ -210,3 +210,10 @@ def test_in_two_processes_the_batches_are_those_of_the_plan(ranks: list[Any]) ->
 def test_in_two_processes_resume(ranks: list[Any], name: str) -> None:
     for rank in ranks:
         assert rank[name]["resumed"] == rank[name]["seen"][4:]
+
+
+def test_the_figures_of_each_plan_are_logged(whole: tuple[Path, PlanningTrainer]) -> None:
+    _, run = whole
+    logged = [entry for entry in run.state.log_history if "plan_loss" in entry]
+    assert len(logged) == 2  # the first epoch is shuffled
+    assert all(entry["plan_loss"] > 0 and entry["plan_bank_age"] > 0 for entry in logged), logged

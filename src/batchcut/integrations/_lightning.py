@@ -9,7 +9,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from batchcut._errors import invalid, wrong_type
-from batchcut.sampling import PlannedBatchSampler, PlannedLoader, Sharding
+from batchcut.sampling import PlannedBatchSampler, PlannedLoader, Sharding, figures_of
+from batchcut.selection import BatchPlan
 
 
 class PlanningCallback(Callback):
@@ -25,7 +26,8 @@ class PlanningCallback(Callback):
     A data module of your own can give the loader in its `train_dataloader`. With more than one process nothing need be
     set: a `PlannedLoader` is no `DataLoader`, so that Lightning leaves it alone whatever `use_distributed_sampler` is,
     and it learns from the callback which process this is. Lightning's checkpoints hold the plan, the place in the epoch
-    and the bank; a run that goes on from one gets the same remaining batches.
+    and the bank; a run that goes on from one gets the same remaining batches. The figures of each plan (`plan_loss`,
+    `plan_effective_size` and others) go to the trainer's loggers.
 
     Args:
         loader: the training loader, with the settings of your choice; its batch size is that of one process, and of all
@@ -41,6 +43,7 @@ class PlanningCallback(Callback):
             raise invalid("mode", "be 'whole' or 'split'", repr(mode))
         self.loader = loader
         self.mode = mode
+        self._logged: BatchPlan | None = None
 
     @property
     def sampler(self) -> PlannedBatchSampler:
@@ -74,13 +77,18 @@ class PlanningCallback(Callback):
 
     def on_train_batch_end(
         self,
-        trainer: pl.Trainer,  # noqa: ARG002
+        trainer: pl.Trainer,
         pl_module: pl.LightningModule,  # noqa: ARG002
         outputs: Any,
         batch: Any,  # noqa: ARG002
         batch_idx: int,  # noqa: ARG002
     ) -> None:
-        """Records what the step returned."""
+        """Logs the figures of a plan once it is trained on, and records what the step returned."""
+        if self.sampler.plan is not self._logged:
+            self._logged = self.sampler.plan
+            figures = figures_of(self.sampler) if trainer.is_global_zero else {}
+            for logger in trainer.loggers if figures else []:
+                logger.log_metrics(figures, step=trainer.global_step)
         if outputs is not None:  # A step that returns nothing is skipped by Lightning too.
             self.loader.record(*_embeddings(outputs))
 

@@ -16,11 +16,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoin
 
 from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.losses import Background
-from batchcut.sampling import PlannedBatchSampler
+from batchcut.sampling import PlannedBatchSampler, figures_of_plan
 from batchcut.selection import BatchPlan
 
 from ._text_background import add_background
-from ._text_batches import TextBatches, figures_of_plan
+from ._text_batches import TextBatches
 from ._text_recording import NumberedCollate, NumberedDataset, Recorder
 from ._text_stream import PlannedStream
 

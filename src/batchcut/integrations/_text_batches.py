@@ -12,8 +12,7 @@ from torch.utils.data import Sampler
 from tqdm.auto import tqdm
 
 from batchcut._errors import invalid
-from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
-from batchcut.selection import BatchPlan, Shuffle
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, figures_of
 
 from ._texts import texts_of_rows
 
@@ -115,29 +114,6 @@ class TextBatches(Sampler[list[int]]):
         for start in range(0, len(self.dataset), ROWS_AT_ONCE):
             batch = self.dataset[start : start + ROWS_AT_ONCE]
             yield from zip(*(batch[name] for name in self.columns), strict=True)
-
-
-def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
-    """What a trainer logs of a plan just made: how hard it is, what it took, and what may be wrong with it."""
-    plan, bank = sampler.plan, sampler.bank
-    if plan is None:
-        return {}
-    seen = torch.nonzero(bank.seen).flatten()
-    figures = figures_of_plan(plan) | {"plan_bank_age": float(bank.age[seen].double().mean())}
-    if len(seen) >= plan.batch_size:
-        random = Shuffle()(bank.u[seen], bank.v[seen], batch_size=plan.batch_size, temperature=plan.temperature)
-        figures["plan_times_shuffled"] = plan.mean_loss / max(random.mean_loss, 1e-12)
-    return figures
-
-
-def figures_of_plan(plan: BatchPlan) -> dict[str, float]:
-    """What a plan itself knows of this."""
-    return {
-        "plan_loss": plan.mean_loss,
-        "plan_seconds": plan.seconds,
-        "plan_conflicts": float(plan.group_pairs),
-        "plan_suspected_false_negatives": float(plan.margin_pairs),
-    }
 
 
 def rows_in(batch: Mapping[str, Sequence[Any]], columns: list[str]) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoin
 from batchcut._errors import invalid, wrong_type
 from batchcut._files import reading
 from batchcut.losses import Background
-from batchcut.sampling import EmbeddingBank, Indexed, IndexedCollate, PlannedBatchSampler, PlanSettings
+from batchcut.sampling import EmbeddingBank, Indexed, IndexedCollate, PlannedBatchSampler, PlanSettings, figures_of
+from batchcut.selection import BatchPlan
 
 from ._accelerate import prepare_data_loader_as_it_is, sharding_of
 
@@ -42,7 +43,8 @@ class PlanningMixin(_Base):
     The model's output must hold the embeddings of the two sides, as `u` and `v` or as those of `CLIPModel` are called;
     for any other, override `embeddings_of`. Batch size, workers and collation are those of the training arguments.
     A checkpoint holds the plan and the bank in `batchcut.pt`, and `train(resume_from_checkpoint=...)` goes on with the
-    same remaining batches. With more than one process each takes other batches, unless mode="split".
+    same remaining batches. With more than one process each takes other batches, unless mode="split". The figures of
+    each plan (`plan_loss`, `plan_effective_size` and others) are in the trainer's logs.
 
     Args:
         bank: one of your own, in half precision, on another device or in a file; as long as the training set.
@@ -173,10 +175,18 @@ class _IndexWithin:
 
 
 class _SaveState(TrainerCallback):
-    """Adds the plan and the bank to each checkpoint."""
+    """Adds the plan and the bank to each checkpoint, and logs the figures of each plan."""
 
     def __init__(self, trainer: PlanningMixin) -> None:
         self.trainer = trainer
+        self.logged: BatchPlan | None = None
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:  # noqa: ARG002
+        sampler = self.trainer.sampler
+        if sampler is not None and sampler.plan is not self.logged:
+            self.logged = sampler.plan
+            if state.is_world_process_zero and self.logged is not None:
+                self.trainer.log(figures_of(sampler))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:  # noqa: ARG002
         sampler = self.trainer.sampler

@@ -15,6 +15,11 @@ from ._streams import StreamPlanner as StreamPlanner
 # For frameworks, which find it in `PlannedBatchSampler.sampler`.
 from ._sampler import EpochSampler as EpochSampler
 
+# isort: split
+# For our integrations.
+from ._figures import figures_of as figures_of
+from ._figures import figures_of_plan as figures_of_plan
+
 __all__ = [
     "EmbeddingBank",
     "HardestOf",

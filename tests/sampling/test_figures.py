@@ -1,0 +1,43 @@
+"""What the logs say of a plan."""
+
+import pytest
+import torch
+
+import batchcut as bc
+from batchcut.sampling import figures_of
+
+
+def _sampler(count: int = 64) -> bc.PlannedBatchSampler:
+    bank = bc.EmbeddingBank(count, 8)
+    random = torch.Generator().manual_seed(0)
+    u = torch.randn(count // 8, 8, generator=random).repeat_interleave(8, 0)
+    u = u + 0.3 * torch.randn(count, 8, generator=random)
+    bank.record(torch.arange(count), u, u + 0.1 * torch.randn(count, 8, generator=random))
+    return bc.PlannedBatchSampler(bank, batch_size=8, temperature=0.1, shuffled_epochs=0)
+
+
+def test_of_no_plan_are_none() -> None:
+    assert figures_of(_sampler()) == {}
+
+
+def test_are_those_of_the_plan_and_the_bank() -> None:
+    sampler = _sampler()
+    list(sampler)
+    found, plan = figures_of(sampler), sampler.plan
+    assert plan is not None
+    shuffled = bc.Shuffle()(sampler.bank.u, sampler.bank.v, batch_size=8, temperature=0.1)
+    assert found["plan_times_shuffled"] == pytest.approx(plan.mean_loss / shuffled.mean_loss)
+    assert found["plan_times_shuffled"] > 1
+    assert (found["plan_loss"], found["plan_seconds"]) == (plan.mean_loss, plan.seconds)
+    assert (found["plan_conflicts"], found["plan_suspected_false_negatives"]) == (0, plan.margin_pairs)
+    assert plan.effective is not None
+    assert found["plan_effective_size"] == plan.effective.size
+    assert found["plan_bank_age"] == 0
+
+
+def test_age_is_in_records() -> None:
+    sampler = _sampler()
+    list(sampler)
+    for _ in range(3):
+        sampler.bank.record(torch.arange(32), torch.ones(32, 8), torch.ones(32, 8))
+    assert figures_of(sampler)["plan_bank_age"] == pytest.approx(1.5)
