@@ -27,7 +27,7 @@ def test_durations(seconds: float, words: str) -> None:
 
 def shown_at(*times: float, total: float | None = 1.0) -> Shown:
     """Work whose share was told at these times, a 64th more each time."""
-    clock = iter(times)
+    clock = itertools.chain(times, itertools.repeat(times[-1]))
     progress = share_progress(hidden=True)
     progress.get_time = lambda: next(clock)
     task = progress.add_task("planning", total=total)
@@ -47,7 +47,7 @@ def test_what_is_left_is_told_when_enough_is_done_to_know() -> None:
 
 
 def test_a_bar_tells_what_is_left_when_a_line_would() -> None:
-    early, late = shown_at(0, 1, 2, 3, 3), shown_at(0, 1, 2, 3, 4, 4)
+    early, late = shown_at(0, 1, 2, 3), shown_at(0, 1, 2, 3, 4)
     assert [TimeLeft().render(shown.tasks[0]).plain for shown in (early, late)] == ["", "0:01:00"]
 
 

@@ -268,6 +268,9 @@ def test_tiny_imagenet_with_something_missing(tmp_path: Path) -> None:
     (folder / "val" / "images" / "val_2.JPEG").unlink()
     with pytest.raises(FileNotFoundError, match=r"no such file: .*val_2.JPEG"):
         load("tiny-imagenet", root=tmp_path)
+    (folder / "wnids.txt").write_text("n01\nn02\nn03\n")
+    with pytest.raises(ValueError, match=r"train must hold images of each class in wnids.txt; got none of n03"):
+        load("tiny-imagenet", root=tmp_path)
     (folder / "wnids.txt").write_text("n01\n")
     with pytest.raises(ValueError, match=r"train must hold the classes in wnids.txt; got n02"):
         load("tiny-imagenet", root=tmp_path)

@@ -322,7 +322,7 @@ def test_a_fault_is_one_line_and_leaves_the_disk_as_it_was(
 def piped(lines: int) -> str:
     """Groups from a pipe, as a shell gives them for <(...); it holds them all, so that nobody waits."""
     reading, writing = os.pipe()
-    os.write(writing, b"group\n" * lines)
+    os.write(writing, "".join(f"{number}\n" for number in range(lines)).encode())
     os.close(writing)
     return f"/dev/fd/{reading}"
 

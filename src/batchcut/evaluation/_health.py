@@ -95,7 +95,7 @@ def _norms(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 
 
 def _norms_of_rows(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """s ‖x / s‖ with s = max |x|, so that no square is beyond float64 or vanishes; infinity where the norm itself is."""
+    """‖x‖ = s ‖x / s‖ with s = max |x|, so that no square is beyond float64 or vanishes; infinite where ‖x‖ is."""
     rows = np.array(values, np.float64)
     largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
     rows /= np.where(largest > 0, largest, 1)[:, None]
