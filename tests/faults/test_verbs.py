@@ -24,6 +24,7 @@ from ._scene import (
     make_scene,
     named_as_data,
     npy_header,
+    resealed,
     tensors,
 )
 
@@ -187,6 +188,23 @@ TRAIN = [
         "train --resume run",
         r".*checkpoints must hold a checkpoint to go on from; got .*bytes where",
         cut("run/checkpoints/step-00000008.safetensors"),
+    ),
+    *(
+        Fault(
+            "train --resume run",
+            rf"the checkpoint of step 8 in .*run must fit config\.toml.*; {says}",
+            resealed(change),
+        )
+        for says, change in (
+            (r"epoch must be an integer; got str", lambda found: found.facts.update(epoch="x")),
+            (r"epoch must be at most 2; got 9", lambda found: found.facts.update(epoch=9)),
+            (r"position must be at least 0; got -1", lambda found: found.facts.update(position=-1)),
+            (r"lengths\.metrics must be an integer; got str", lambda found: found.facts["lengths"].update(metrics="3")),
+            (r"plans must be a list of names; got int", lambda found: found.facts.update(plans=3)),
+            (r"state\['over'\] must be True or", lambda found: found.facts["sampler"].update(over=2)),
+            (r"state\['cosines'\] must be a list of", lambda found: found.facts["sampler"].update(cosines=[5, 5])),
+            (r"state\['batches'\] must hold no sample", lambda found: found.tensors["planned.batches"].zero_()),
+        )
     ),
     Fault("train --resume run", r".*result\.json must be JSON, undamaged; got", holds("run/result.json", "[3]")),
     Fault("train --resume run", r".*result\.json must be the result of a run; got", holds("run/result.json", "{}")),
