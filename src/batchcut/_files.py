@@ -22,6 +22,7 @@ _UNFINISHED = ".unfinished"
 _TOKEN_BYTES = 4
 _TOKENS = "." + 2 * _TOKEN_BYTES * "[0-9a-f]"
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # which Windows has not
+_MOST_PIPED, _LONGEST_PIPED_LINE = 1 << 28, 1 << 16
 _LONGEST_START = 200  # of at most 255 bytes in the name of a file
 
 
@@ -64,7 +65,7 @@ def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
     So those that are not locked were left by processes that were killed.
     """
-    start = os.fsdecode(b"." + os.fsencode(target.name)[:_LONGEST_START])
+    start = _hidden(target.name)
     for left in target.parent.glob(glob.escape(start) + _TOKENS + _UNFINISHED):
         _remove_unlocked(left)
     while True:
@@ -78,6 +79,11 @@ def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
             if _is_still(path, file):  # another process may have taken it for one that was left
                 yield path, file
                 return
+
+
+def _hidden(name: str) -> str:
+    """The beginning of names beside a file of that name, short enough for more to follow."""
+    return os.fsdecode(b"." + os.fsencode(name)[:_LONGEST_START])
 
 
 def _remove_unlocked(path: Path) -> None:
@@ -95,6 +101,17 @@ def open_alone(path: Path) -> Iterator[BinaryIO]:
             if _is_still(path, file):  # while we waited it may have got another name, or been taken away
                 yield file
                 return
+
+
+def make_once(path: Path, make: Callable[[], object]) -> None:
+    """Makes a file that is not there, unless another process does so at the same time: its file stays."""
+    turn = path.with_name(f"{_hidden(path.name)}.making{_UNFINISHED}")
+    with writing(path), open_alone(turn):
+        try:
+            if not path.exists():
+                make()
+        finally:
+            turn.unlink()
 
 
 def open_own(path: Path) -> BinaryIO:
@@ -212,15 +229,35 @@ def reading(path: Path | str, rule: str, *, found: str = "one that fails: ") -> 
         raise UnreadableError(f"{path} must {rule}; got {found}{reason}") from error
 
 
-def read_text(path: Path, rule: str) -> str:
-    """The text of a file in UTF-8, with its line ends as they are."""
+def read_text(path: Path, rule: str, *, lines: int | None = None) -> str:
+    """The text of a file in UTF-8, with its line ends as they are; of a pipe or a device, so many lines at most."""
     with reading(path, f"{rule}, in UTF-8"):
-        return path.read_bytes().decode("utf-8-sig")
+        endless = path.exists() and not path.is_file() and not path.is_dir()
+        content = _piped(path, lines) if endless else path.read_bytes()
+        return content.decode("utf-8-sig")
 
 
-def read_lines(path: Path, rule: str) -> list[str]:
-    """The lines of a text, which a newline ends and nothing else: a form feed or U+2028 may stand within one."""
-    lines = read_text(path, rule).split("\n")
+def _piped(path: Path, most: int | None) -> bytes:
+    """What comes out of a pipe or a device, which may never end: so many lines, none endless, or else so many bytes."""
+    lines: list[bytes] = []
+    left = _MOST_PIPED
+    with path.open("rb") as file:
+        while line := file.readline(_LONGEST_PIPED_LINE + 1):
+            if len(line) > _LONGEST_PIPED_LINE:
+                raise ValueError(f"a line of more than {_LONGEST_PIPED_LINE} bytes")
+            left -= len(line)
+            if len(lines) == most or (most is None and left < 0):
+                raise ValueError(f"more than {_MOST_PIPED} bytes" if most is None else f"more than {most} lines")
+            lines.append(line)
+    return b"".join(lines)
+
+
+def read_lines(path: Path, rule: str, *, most: int | None = None) -> list[str]:
+    """The lines of a text, which a newline ends and nothing else: a form feed or U+2028 may stand within one.
+
+    With `most`, what is no file and may never end is refused after so many.
+    """
+    lines = read_text(path, rule, lines=most).split("\n")
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from batchcut import cli
 from batchcut.cli import _progress
-from batchcut.cli._progress import Shown, duration, pauses, share_progress, told
+from batchcut.cli._progress import Shown, TimeLeft, duration, pauses, share_progress, told
 
 
 def test_lines_come_soon_and_then_ever_more_seldom() -> None:
@@ -27,7 +27,7 @@ def test_durations(seconds: float, words: str) -> None:
 
 def shown_at(*times: float, total: float | None = 1.0) -> Shown:
     """Work whose share was told at these times, a 64th more each time."""
-    clock = iter(times)
+    clock = itertools.chain(times, itertools.repeat(times[-1]))
     progress = share_progress(hidden=True)
     progress.get_time = lambda: next(clock)
     task = progress.add_task("planning", total=total)
@@ -37,8 +37,18 @@ def shown_at(*times: float, total: float | None = 1.0) -> Shown:
 
 
 def test_a_line_says_what_is_done_how_long_it_took_and_what_is_left_at_this_pace() -> None:
-    assert told(shown_at(0, 1, 2, 3).tasks, 3) == "planning: 5 %, 3 s so far, about 61 s left"
+    assert told(shown_at(0, 1, 2, 3, 4).tasks, 4) == "planning: 6 %, 4 s so far, about 60 s left"
     assert told(shown_at(0, 100, 200, 300).tasks, 300) == "planning: 5 %, 5 min so far, about 102 min left"
+
+
+def test_what_is_left_is_told_when_enough_is_done_to_know() -> None:
+    assert told(shown_at(0, 1, 2, 3).tasks, 3) == "planning: 5 %, 3 s so far"
+    assert told(shown_at(0, 20, 40, 60).tasks, 60) == "planning: 5 %, 60 s so far, about 20 min left"
+
+
+def test_a_bar_tells_what_is_left_when_a_line_would() -> None:
+    early, late = shown_at(0, 1, 2, 3), shown_at(0, 1, 2, 3, 4)
+    assert [TimeLeft().render(shown.tasks[0]).plain for shown in (early, late)] == ["", "0:01:00"]
 
 
 def test_a_line_of_work_that_tells_nothing() -> None:

@@ -182,6 +182,13 @@ def test_fashion_mnist(packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert test.labels.tolist() == [0, 1, 2, 3]
 
 
+def test_fashion_mnist_of_another_size_is_another_set(tmp_path: Path) -> None:
+    write_fashion(tmp_path / "fashion-mnist", packed=False)
+    write_idx(tmp_path / "fashion-mnist" / "t10k-images-idx3-ubyte", random_pixels(4, 1, 8)[:, 0])
+    with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte must hold images of 28 × 28; got \(8, 8\)"):
+        load("fashion-mnist", root=tmp_path)
+
+
 def test_fashion_mnist_is_fetched(server: "Server", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_fashion(tmp_path / "made", packed=True)
     sources = tuple(published(server, s, (tmp_path / "made" / s.name).read_bytes()) for s in FASHION_MNIST)
@@ -267,6 +274,9 @@ def test_tiny_imagenet_with_something_missing(tmp_path: Path) -> None:
     write_tiny(folder)
     (folder / "val" / "images" / "val_2.JPEG").unlink()
     with pytest.raises(FileNotFoundError, match=r"no such file: .*val_2.JPEG"):
+        load("tiny-imagenet", root=tmp_path)
+    (folder / "wnids.txt").write_text("n01\nn02\nn03\n")
+    with pytest.raises(ValueError, match=r"train must hold images of each class in wnids.txt; got none of n03"):
         load("tiny-imagenet", root=tmp_path)
     (folder / "wnids.txt").write_text("n01\n")
     with pytest.raises(ValueError, match=r"train must hold the classes in wnids.txt; got n02"):

@@ -12,6 +12,7 @@ from tests.training._runs import pairs_config, write_pairs
 
 from batchcut.selection import Shuffle
 from batchcut.training import KeepingSettings, train
+from batchcut.training._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 Damage = Callable[[Path], object]
 
@@ -63,6 +64,17 @@ def flipped(name: str, place: float = 0.5) -> Damage:
         data = bytearray((folder / name).read_bytes())
         data[int(place * len(data))] ^= 0xFF
         (folder / name).write_bytes(data)
+
+    return damage
+
+
+def resealed(change: Callable[[Checkpoint], object]) -> Damage:
+    """The checkpoint of the run says something else, and its checksums say that this is so."""
+
+    def damage(folder: Path) -> None:
+        checkpoint = load_checkpoint(folder / "run" / "checkpoints", 8)
+        change(checkpoint)
+        save_checkpoint(folder / "run" / "checkpoints", checkpoint, keep=1)
 
     return damage
 

@@ -1,5 +1,6 @@
 """Bad arguments and damaged files, by public class: which error, and what it says."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,31 @@ def flip(place: int) -> Callable[[bytearray], object]:
     return lambda content: content.__setitem__(place, content[place] ^ 0xFF)
 
 
+def fifo(path: Path) -> Path:
+    """A pipe that nobody writes to: whoever opens it waits."""
+    os.mkfifo(path)
+    return path
+
+
+def packed(place: int, sample: int) -> bytes:
+    """Three batches of four as a state holds them, with another sample in one place."""
+    batches = np.arange(12, dtype="<i4")
+    batches[place] = sample
+    return batches.tobytes()
+
+
+def resumed(**changes: object) -> None:
+    """A sampler goes on from a state with other entries, and is left as it was where they are refused."""
+    first, second = sampler(), sampler()
+    next(iter(first))
+    before = second.state_dict()
+    try:
+        second.load_state_dict(first.state_dict() | changes)
+    finally:
+        assert second.state_dict() == before
+
+
+COSINES = r"state\['cosines'\] must be a list of two cosines, or None where there is none; got "
 NOT_A_PLAN = r"plan must be a plan saved by BatchPlan\.save; got one that fails: "
 HUGE = 10**600
 
@@ -98,7 +124,39 @@ FAULTS: list[tuple[Callable[[Path], object], type[Exception], str]] = [
         TypeError,
         r"^state\['recorded_at'\] must hold integers; got torch.float32$",
     ),
+    (
+        lambda _: bank().load_state_dict(bank().state_dict() | {"recorded_at": torch.zeros(12, dtype=torch.complex64)}),
+        TypeError,
+        r"^state\['recorded_at'\] must hold integers; got torch.complex64$",
+    ),
+    (
+        lambda _: bank().load_state_dict(bank().state_dict() | {"clock": 2**63}),
+        ValueError,
+        r"^state\['clock'\] must be at most \d+; got 9223372036854775808$",
+    ),
+    *(
+        (lambda _, bad=bad: bank().load_state_dict(bank().state_dict() | {"cosines": bad}), error, rf"^{COSINES}{got}$")
+        for bad, error, got in (
+            ([], ValueError, r"\[\]"),
+            ([1, 2], ValueError, r"\[1, 2\]"),
+            ([float("inf"), None], ValueError, r"\[inf, None\]"),
+            (["a", "b"], TypeError, "list"),
+            (3, TypeError, "int"),
+        )
+    ),
     (lambda at: EmbeddingBank(4, path=at), OSError, r"Is a directory"),
+    (lambda at: EmbeddingBank(4, 2, path=at / "nowhere" / "b"), OSError, r"No such file.*/nowhere/b'$"),
+    (lambda at: EmbeddingBank(4, 2, path=at / ("n" * 256)), OSError, r"File name too long.*/n{256}'$"),
+    (
+        lambda at: EmbeddingBank(4, 2, path=fifo(at / "b")),
+        ValueError,
+        r"^path must be the file.*/b, a device or a pipe$",
+    ),
+    (
+        lambda at: EmbeddingBank(12, path=damaged(at / "b", bank, flip(47))),
+        ValueError,
+        r"^path must hold a clock from 0 to \d+; got -\d+ in .*b$",
+    ),
     (lambda at: EmbeddingBank(13, 4, path=damaged(at / "b", bank, list)), ValueError, r"^path must hold a bank of 13"),
     (
         lambda at: EmbeddingBank(12, path=damaged(at / "b", bank, flip(3))),
@@ -120,6 +178,36 @@ FAULTS: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (lambda _: sampler(selector="cut"), TypeError, r"^selector must be .*; got str$"),
     (lambda _: sampler().set_epoch(-1), ValueError, r"^epoch must be at least 0; got -1$"),
     (lambda _: sampler().load_state_dict({}), ValueError, r"^state must be of a PlannedBatchSampler; got no "),
+    *(
+        (lambda _, bad=bad: resumed(**bad), error, text)
+        for bad, error, text in (
+            ({"over": "yes"}, TypeError, r"^state\['over'\] must be True or False; got str$"),
+            ({"made_in": 3}, ValueError, r"^state\['made_in'\] must be at most 0; got 3$"),
+            (
+                {"made_in": None},
+                ValueError,
+                r"^state\['batches'\] must be None where state\['made_in'\] is; got bytes$",
+            ),
+            ({"n": np.array([12, 12])}, ValueError, r"^state must be of a sampler with n = 12; got array"),
+            ({"batch_size": torch.tensor([4, 4])}, ValueError, r"^state must be of a sampler with batch_size = 4; got"),
+            ({"batches": np.arange(12)}, TypeError, r"^state\['batches'\] must be bytes; got ndarray$"),
+            (
+                {"batches": bytes(47)},
+                ValueError,
+                r"^state\['batches'\] must hold 48 bytes, for 3 batches of 4; got 47$",
+            ),
+            ({"batches": packed(0, 1)}, ValueError, r"^state\['batches'\] must hold no sample twice in one batch"),
+            ({"batches": packed(0, 4)}, ValueError, r"^state\['batches'\] must hold each sample once"),
+            ({"batches": packed(0, 12)}, ValueError, r"^state\['batches'\] must hold indices below 12; got 12$"),
+            ({"batches": packed(0, -2)}, ValueError, r"^state\['batches'\] must hold indices below 12; got -2$"),
+            ({"batches": packed(0, -1)}, ValueError, r"^state\['batches'\] must be full"),
+            (
+                {"batches": packed(11, -1)},
+                ValueError,
+                r"^state\['batches'\] must hold the 12 samples of epoch 0; got 11",
+            ),
+        )
+    ),
     (
         lambda _: load("folder:~nobody-of-this-name/x"),
         ValueError,

@@ -1,11 +1,14 @@
 """Bad input and faults, by verb: the exit code, what is said in one line, and that nothing on the disk is touched."""
 
+import json
+import os
 import re
 import resource
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from batchcut import cli
@@ -21,6 +24,7 @@ from ._scene import (
     make_scene,
     named_as_data,
     npy_header,
+    resealed,
     tensors,
 )
 
@@ -117,6 +121,7 @@ SELECT = [
         f"{S} --groups x.npz",
         r"x\.npz must be a \.npy file or a text with one group a line, for --groups, in UTF-8; got",
     ),
+    Fault(f"{S} --groups /dev/zero", r"/dev/zero must be .*, for --groups, .* fails: a line of more than 65536 bytes"),
     Fault(f"{S} --groups texts.txt", r"--groups must .*24.*; got .*32.*"),
     Fault(
         f"{S} --groups groups.txt",
@@ -147,6 +152,10 @@ TRAIN = [
         "train --data folder:images", r".*images.*must be an image; got a file that is not", holds("images/0.png", "x")
     ),
     Fault("train --data folder:images", r".*images.*must be a whole image; got", cut("images/0.png")),
+    Fault("train --config /dev/zero", r"/dev/zero must be TOML, in UTF-8; got .*: a line of more than 65536 bytes"),
+    Fault(
+        "train selection.selector.method=[]", r"recipe digits: selection\.selector\.method must be one of .*; got \[\]"
+    ),
     Fault("train --config nowhere.toml", r"nowhere\.toml: No such file or directory; check the path"),
     Fault("train --config settings.toml", r"settings\.toml must be TOML; got", holds("settings.toml", "a = = 1")),
     Fault(
@@ -179,6 +188,23 @@ TRAIN = [
         "train --resume run",
         r".*checkpoints must hold a checkpoint to go on from; got .*bytes where",
         cut("run/checkpoints/step-00000008.safetensors"),
+    ),
+    *(
+        Fault(
+            "train --resume run",
+            rf"the checkpoint of step 8 in .*run must fit config\.toml.*; {says}",
+            resealed(change),
+        )
+        for says, change in (
+            (r"epoch must be an integer; got str", lambda found: found.facts.update(epoch="x")),
+            (r"epoch must be at most 2; got 9", lambda found: found.facts.update(epoch=9)),
+            (r"position must be at least 0; got -1", lambda found: found.facts.update(position=-1)),
+            (r"lengths\.metrics must be an integer; got str", lambda found: found.facts["lengths"].update(metrics="3")),
+            (r"plans must be a list of names; got int", lambda found: found.facts.update(plans=3)),
+            (r"state\['over'\] must be True or", lambda found: found.facts["sampler"].update(over=2)),
+            (r"state\['cosines'\] must be a list of", lambda found: found.facts["sampler"].update(cosines=[5, 5])),
+            (r"state\['batches'\] must hold no sample", lambda found: found.tensors["planned.batches"].zero_()),
+        )
     ),
     Fault("train --resume run", r".*result\.json must be JSON, undamaged; got", holds("run/result.json", "[3]")),
     Fault("train --resume run", r".*result\.json must be the result of a run; got", holds("run/result.json", "{}")),
@@ -309,6 +335,36 @@ def test_a_fault_is_one_line_and_leaves_the_disk_as_it_was(
     after = contents(folder)
     assert {name for name in after.keys() - before.keys() if not name.startswith(fault.leaves)} == set()
     assert {name: after.get(name) for name in before} == before
+
+
+def piped(lines: int) -> str:
+    """Groups from a pipe, as a shell gives them for <(...); it holds them all, so that nobody waits."""
+    reading, writing = os.pipe()
+    os.write(writing, "".join(f"{number}\n" for number in range(lines)).encode())
+    os.close(writing)
+    return f"/dev/fd/{reading}"
+
+
+def test_groups_come_from_a_pipe_of_as_many_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*S.split(), "--json", "--groups", piped(24)])
+    assert (stop.value.code, capsys.readouterr().err) == (0, "")
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*S.split(), "--groups", piped(1000)])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.endswith("one that fails: more than 24 lines\n")
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e307, 1e-200, 1e-310])
+def test_embeddings_at_the_ends_of_float64(scale: float, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    u, v = (scale * np.load(folder / f"{side}.npy").astype(np.float64) for side in "uv")
+    np.savez(folder / "x.npz", u=u, v=v)
+    with pytest.raises(SystemExit) as stop:  # a warning would be an error
+        cli.main([*S.split(), "--json"])
+    said = capsys.readouterr()
+    assert (stop.value.code, said.err) == (0, "")
+    norms = [scale * np.linalg.norm(side / scale, axis=1) for side in (u, v)]
+    assert json.loads(said.out)["norms"] == pytest.approx([np.min(norms), np.max(norms)], rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize(

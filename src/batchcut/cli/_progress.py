@@ -19,8 +19,11 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 1.0, 10.0, 600.0
+_ENOUGH_PERCENT, _ENOUGH_SECONDS = 5, 60
+"""Of work to tell how much time is left: its parts take more or less than their share of the work says."""
 _UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -83,9 +86,21 @@ def told(tasks: list[Task], seconds: float) -> str:
     parts = [f"{duration(seconds)} so far"]
     if task is not None and task.total and task.completed:
         parts.insert(0, f"{task.percentage:.0f} %" if task.percentage >= 1 else "less than 1 %")
-        if task.time_remaining:
+        if task.time_remaining and _tells_time(task, seconds):
             parts.append(f"about {duration(task.time_remaining)} left")
     return f"{(task and task.description.strip()) or 'at work'}: {', '.join(parts)}"
+
+
+def _tells_time(task: Task, seconds: float) -> bool:
+    return task.percentage >= _ENOUGH_PERCENT or seconds >= _ENOUGH_SECONDS
+
+
+class TimeLeft(TimeRemainingColumn):
+    """The time left, as soon as enough is done to tell it: one that is far off is worse than none."""
+
+    def render(self, task: Task) -> Text:
+        """Nothing, or hours, minutes and seconds."""
+        return super().render(task) if _tells_time(task, task.elapsed or 0.0) else Text("")
 
 
 def duration(seconds: float) -> str:
@@ -107,7 +122,7 @@ def share_progress(*, hidden: bool) -> Shown:
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeLeft(),
     )
     return Shown(*columns, hidden=hidden)
 
@@ -121,7 +136,7 @@ class Watcher:
     def __init__(self, *, hidden: bool) -> None:
         self._hidden = hidden
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
-        self._bar = Shown(*columns, TimeRemainingColumn(), hidden=hidden)
+        self._bar = Shown(*columns, TimeLeft(), hidden=hidden)
         self._training: TaskID | None = None
         self._fetching: dict[str, TaskID] = {}
         self._loss = ""

@@ -110,17 +110,10 @@ class Select:
         check_out(self.out, self.u, self.v, self.groups)
         check_integer("--batch-size", self.batch_size, at_least=2)
         selector = self._selector()
-        u, v = read_sides(self.u, self.v)
-        if u.shape != v.shape:
-            raise invalid("V", f"have the shape of U, {u.shape}", v.shape)
-        settings: dict[str, Any] = {
-            "batch_size": self.batch_size,
-            "seed": self.seed,
-            "epoch": self.epoch,
-            "groups": None if self.groups is None else read_groups(self.groups),
-            "drop_last": self.drop_last,
-        }
         with share_progress(hidden=self.quiet) as progress:
+            reading = progress.add_task("reading", total=None)
+            u, v, settings = self._read()
+            progress.remove_task(reading)
             task = progress.add_task(f"planning {len(u):,} pairs", total=1.0)
             plan = selector(u, v, **settings, progress=lambda done: progress.update(task, completed=done))
             self._save(plan)  # before anything that only advises
@@ -133,6 +126,23 @@ class Select:
         if not self.quiet:
             self._print(plan, shuffled, state, expected)
         return DONE
+
+    def _read(self) -> tuple[Any, Any, dict[str, Any]]:
+        """The embeddings, and what every selector is told."""
+        u, v = read_sides(self.u, self.v)
+        if u.shape != v.shape:
+            raise invalid("V", f"have the shape of U, {u.shape}", v.shape)
+        return (
+            u,
+            v,
+            {
+                "batch_size": self.batch_size,
+                "seed": self.seed,
+                "epoch": self.epoch,
+                "groups": None if self.groups is None else read_groups(self.groups, len(u)),
+                "drop_last": self.drop_last,
+            },
+        )
 
     def _selector(self) -> "Selector":
         from batchcut import selection
@@ -229,13 +239,13 @@ def read_sides(first: Path, second: Path | None) -> tuple[Any, Any]:
     raise invalid(str(first), "hold u and v, train_u and train_v, or just two arrays", ", ".join(arrays) or "none")
 
 
-def read_groups(path: Path) -> Any:
-    """One integer or word per sample: the array in a .npy file, or the lines of a text file."""
+def read_groups(path: Path, count: int) -> Any:
+    """One integer or word for each of `count` samples: the array in a .npy file, or the lines of a text file."""
     from batchcut.data import open_npy
 
     if path.suffix == ".npy":
         return open_npy(path)
-    return read_lines(path, "be a .npy file or a text with one group a line, for --groups")
+    return read_lines(path, "be a .npy file or a text with one group a line, for --groups", most=count)
 
 
 def _gain(plan: "BatchPlan", shuffled: "BatchPlan") -> float:

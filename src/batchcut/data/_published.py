@@ -19,6 +19,7 @@ from ._unpickle import load_pickle
 _BRIGHTEST_DIGIT = 16
 _CIFAR_SHAPE = (3, 32, 32)
 _FASHION_CLASSES = 10
+_FASHION_SIDE = 28
 _TINY_SIDE = 64
 _IDX_BYTES = 8  # the code for uint8
 _LARGEST_IDX = 1 << 31
@@ -88,6 +89,8 @@ def load_published(name: str, root: Path, *, download: bool, progress: Transfer 
 def _read_fashion(image_file: Path, label_file: Path) -> Images:
     """Fashion-MNIST: 28 × 28, grey, ten classes, in IDX files."""
     pixels, labels = read_idx(image_file, 3), read_idx(label_file, 1)
+    if pixels.shape[1:] != (_FASHION_SIDE, _FASHION_SIDE):
+        raise ValueError(f"{image_file} must hold images of {_FASHION_SIDE} × {_FASHION_SIDE}; got {pixels.shape[1:]}")
     if len(pixels) != len(labels):
         raise ValueError(f"{label_file} must hold one label for each of the {len(pixels)} images; got {len(labels)}")
     if len(labels) and labels.max() >= _FASHION_CLASSES:
@@ -167,6 +170,9 @@ def _read_tiny_imagenet(folder: Path) -> Split:
     words = read_text(existing_file(folder / "wnids.txt"), "be a text of WordNet ids").split()
     numbers = {name: number for number, name in enumerate(sorted(words))}
     train = {path: path.parts[-3] for path in find_images(folder / "train")}
+    absent = sorted(set(numbers) - set(train.values()))
+    if train and absent:
+        raise ValueError(f"{folder / 'train'} must hold images of each class in wnids.txt; got none of {absent[0]}")
     return Split(
         _tiny_images(train, numbers, folder / "train"),
         _tiny_images(_tiny_annotations(folder / "val"), numbers, folder / "val"),

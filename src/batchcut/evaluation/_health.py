@@ -91,8 +91,17 @@ def _rows_at_once(values: npt.NDArray[np.floating]) -> int:
 
 def _norms(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     step = _rows_at_once(values)
-    blocks = (np.asarray(values[start : start + step], np.float64) for start in range(0, len(values), step))
-    return np.concatenate([np.linalg.norm(block, axis=1) for block in blocks])
+    return np.concatenate([_norms_of_rows(values[start : start + step]) for start in range(0, len(values), step)])
+
+
+def _norms_of_rows(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """‖x‖ = s ‖x / s‖ with s = max |x|, so that no square is beyond float64 or vanishes; infinite where ‖x‖ is."""
+    rows = np.array(values, np.float64)
+    largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    rows /= np.where(largest > 0, largest, 1)[:, None]
+    with np.errstate(over="ignore"):
+        norms: npt.NDArray[np.float64] = largest * np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return norms
 
 
 def _alike(rows: Floats) -> float:

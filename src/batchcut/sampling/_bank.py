@@ -16,7 +16,7 @@ from torch.nn.functional import cosine_similarity
 from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 from batchcut.selection import kernel
 
-from ._bank_file import NEVER, Storage, in_file, in_memory, width_in_file
+from ._bank_file import LARGEST_COSINE, LATEST, NEVER, Storage, in_file, in_memory, width_in_file
 from ._batch import Embed, embedded, evaluating, usable
 from ._distributed import check_same, largest_of_all, mean_of_all, newest_of_all, take_from_owners
 
@@ -228,8 +228,9 @@ class EmbeddingBank:
             rows = slice(start, start + _ROWS_AT_ONCE)
             u, v = (state[name][rows].to(self.device, self.dtype) for name in ("u", "v"))
             self.u[rows], self.v[rows] = u, v
-            good = usable(u) & usable(v)
-            self.recorded_at[rows] = torch.where(good, state["recorded_at"][rows].to(self.device), NEVER)
+            recorded_at = state["recorded_at"][rows].to(self.device)
+            good = usable(u) & usable(v) & (recorded_at >= 0)
+            self.recorded_at[rows] = torch.where(good, recorded_at, NEVER)
         self._clock[0] = int(state["clock"])
         self._cosines.copy_(torch.tensor([math.nan if x is None else x for x in state["cosines"]]))
 
@@ -239,18 +240,16 @@ class EmbeddingBank:
         if not isinstance(state, Mapping):
             raise wrong_type("state", rule, state)
         if not set(state) >= {"u", "v", "recorded_at", "clock", "cosines"}:
-            raise invalid("state", rule, sorted(state))
+            raise invalid("state", rule, sorted(map(str, state)))
         for name in ("u", "v", "recorded_at"):
-            if not isinstance(state[name], Tensor):
-                raise wrong_type(f"state[{name!r}]", "be a torch tensor", state[name])
-            if state[name].is_floating_point() is (name == "recorded_at"):
-                held = "integers" if name == "recorded_at" else "floats"
-                raise wrong_dtype(f"state[{name!r}]", f"hold {held}", str(state[name].dtype))
+            _check_kind(f"state[{name!r}]", state[name], integers=name == "recorded_at")
         width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
         for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
             if tuple(state[name].shape) != shape:
                 raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
-        check_integer("state['clock']", state["clock"], at_least=int(state["recorded_at"].max()) + 1)
+        latest = max(NEVER, int(state["recorded_at"].max()))
+        check_integer("state['clock']", state["clock"], at_least=latest + 1, at_most=LATEST)
+        _check_cosines("state['cosines']", state["cosines"])
 
     def warn_of_refused(self, *, stacklevel: int = 2) -> None:
         """Says, once, that rows were not recorded because they were not finite or zero."""
@@ -323,6 +322,23 @@ class EmbeddingBank:
 
     def __repr__(self) -> str:
         return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
+
+
+def _check_kind(argument: str, value: object, *, integers: bool) -> None:
+    if not isinstance(value, Tensor):
+        raise wrong_type(argument, "be a torch tensor", value)
+    if integers and (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
+        raise wrong_dtype(argument, "hold integers", str(value.dtype))
+    if not integers and not value.is_floating_point():
+        raise wrong_dtype(argument, "hold floats", str(value.dtype))
+
+
+def _check_cosines(argument: str, value: object) -> None:
+    rule = "be a list of two cosines, or None where there is none"
+    if not isinstance(value, (list, tuple)) or any(type(x) not in (int, float, type(None)) for x in value):
+        raise wrong_type(argument, rule, value)
+    if len(value) != 2 or not all(x is None or abs(x) <= LARGEST_COSINE for x in value):
+        raise invalid(argument, rule, value)
 
 
 def _width_of(u: object) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import invalid
-from batchcut._files import open_alone, try_lock, write_whole
+from batchcut._files import make_once, try_lock, write_whole
 
 from ._batch import usable
 
@@ -23,7 +23,12 @@ _HEADER = np.dtype([("magic", "S16"), *_NUMBERS, ("cosines", "<f4", 2)])
 _KINDS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
 
 
-NEVER = -1
+NEVER, LATEST = -1, 2**62
+"""Of the clock; beyond the latest only damage has it."""
+
+LARGEST_COSINE = 1.001
+"""Beyond it, it is not rounding."""
+
 _ROWS_AT_ONCE = 65_536
 _MOST_NAMED = 5
 
@@ -71,7 +76,7 @@ def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
     rows_at = _HEADER.itemsize + 8 * n
     size = rows_at + 2 * n * dim * kind.itemsize
     if not path.exists():
-        _create_once(path, n, dim, kind, size)
+        make_once(path, lambda: _create(path, n, dim, kind, size))
     _check(path, n, dim, kind, size)
     lock, is_new = _locked(path)
     header = np.memmap(path, _HEADER, "r+", shape=(1,))
@@ -101,8 +106,9 @@ def _locked(path: Path) -> tuple[_Lock, bool]:
 
 def _leave_out_damaged(path: Path, storage: Storage) -> None:
     clock = int(storage.clock[0])
-    if clock < 0:
-        raise invalid("path", "hold a clock of at least 0", f"{clock} in {path}")
+    if not 0 <= clock <= LATEST:
+        raise invalid("path", f"hold a clock from 0 to {LATEST}", f"{clock} in {path}")
+    storage.cosines[~(storage.cosines.abs() <= LARGEST_COSINE)] = torch.nan
     damaged: list[int] = []
     for start in range(0, len(storage.recorded_at), _ROWS_AT_ONCE):
         at = storage.recorded_at[start : start + _ROWS_AT_ONCE]
@@ -135,17 +141,6 @@ def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
     return u, v
 
 
-def _create_once(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
-    """Makes the file, unless another process does at the same time: its file must not be replaced while it is open."""
-    turn = path.with_name(f".{path.name}.making")
-    with open_alone(turn):
-        try:
-            if not path.exists():
-                _create(path, n, dim, kind, size)
-        finally:
-            turn.unlink()
-
-
 def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
     def write(file: BinaryIO) -> None:
         file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0, np.nan)], _HEADER).tobytes())
@@ -167,6 +162,8 @@ def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None
 
 
 def _header(path: Path) -> Any:
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
+        raise invalid("path", "be the file of a bank, or not be there", f"{path}, a device or a pipe")
     with path.open("rb") as file:
         start = file.read(_HEADER.itemsize)
     if len(start) < _HEADER.itemsize or not start.startswith(_MAGIC):

@@ -256,7 +256,7 @@ class PlannedLoader:
         if not isinstance(state, Mapping):
             raise wrong_type("state", rule, state)
         if not {"sampler", "bank"} <= set(state):
-            raise invalid("state", rule, sorted(state))
+            raise invalid("state", rule, sorted(map(str, state)))
         self.bank.check_state(state["bank"])
         self.sampler.load_state_dict(state["sampler"], anew=True)
         self.bank.load_state_dict(state["bank"])

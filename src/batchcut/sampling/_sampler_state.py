@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_flag, check_integer, invalid, wrong_type
 from batchcut.selection import check_batches
 
 from ._planner import Made, Planner
@@ -22,15 +22,19 @@ def check_identity(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Non
     if missing:
         raise invalid("state", "be of a PlannedBatchSampler", f"no {', '.join(sorted(missing))}")
     for name, value in identity.items():
-        if state.get(name) != value:
-            raise invalid("state", f"be of a sampler with {name} = {value!r}", repr(state.get(name)))
+        found = state.get(name)
+        if not isinstance(found, bool | int | float | str | None) or found != value:
+            raise invalid("state", f"be of a sampler with {name} = {value!r}", repr(found))
+    check_flag("state['over']", state["over"])
+    if state["made_in"] is None and state["batches"] is not None:
+        raise invalid("state['batches']", "be None where state['made_in'] is", type(state["batches"]).__name__)
 
 
 def made_of(state: Mapping[str, Any], planner: Planner) -> Made | None:
     """The batches of the epoch that a state is from, if they were made."""
     if state["made_in"] is None:
         return None
-    epoch = check_integer("state['made_in']", state["made_in"], at_least=0)
+    epoch = check_integer("state['made_in']", state["made_in"], at_least=0, at_most=state["epoch"])
     if state["batches"] is None:
         return Made(epoch, planner.shuffled(epoch), planned=False)
     shape = (planner.count(planned=True), planner.batch_size)

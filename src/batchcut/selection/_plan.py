@@ -293,11 +293,11 @@ def _check_outcome(name: str, values: Doubles, count: int) -> None:
 def check_batches(argument: str, batches: Ints, count: int, *, repeats: bool) -> None:
     """Refuses batches (K, B) with other indices than those of `count` samples, or with a sample twice."""
     used = batches >= 0
-    if not used[:-1].all() or not used[-1, 0] or (np.diff(used[-1].astype(np.int8)) > 0).any():
-        raise invalid(argument, "be full, but for -1 at the end of the last row", "-1 elsewhere")
     if batches.min() < -1 or batches.max() >= count:
         bad = batches.min() if batches.min() < -1 else batches.max()
         raise invalid(argument, f"hold indices below {count}", bad)
+    if not used[:-1].all() or not used[-1, 0] or (np.diff(used[-1].astype(np.int8)) > 0).any():
+        raise invalid(argument, "be full, but for -1 at the end of the last row", "-1 elsewhere")
     ordered = np.sort(batches, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     if twice.any():

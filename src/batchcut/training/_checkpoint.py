@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from batchcut._errors import check_integer, wrong_type
 from batchcut._files import json_of, reading, sync_folder, write_bytes, write_json
 
 from ._config import Config
@@ -153,7 +154,13 @@ def restore(trainer: "Trainer", checkpoint: Checkpoint) -> None:
 
 
 def _put_back(trainer: "Trainer", facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    trainer.epoch, trainer.position, trainer.scores = facts["epoch"], facts["position"], facts["scores"]
+    trainer.epoch = check_integer("epoch", facts["epoch"], at_least=0, at_most=trainer.config.epochs)
+    trainer.position = check_integer("position", facts["position"], at_least=0)
+    trainer.scores = facts["scores"]
+    for name, length in facts["lengths"].items():
+        check_integer(f"lengths.{name}", length, at_least=0)
+    if not isinstance(facts["plans"], list):
+        raise wrong_type("plans", "be a list of names", facts["plans"])
     trainer.bare_model.load_state_dict(of_prefix("model", tensors))
     trainer.objective.load_state_dict(of_prefix("objective", tensors))
     load_optimizer_state(trainer.bare_optimizer, facts["optimizer"], of_prefix("optimizer", tensors))

@@ -205,18 +205,19 @@ def _tag_of(kind: type) -> str:
 def _selector_named(tag: object, where: str) -> Any:
     """The class of selectors that settings call so."""
     ours = {kind.__name__.lower(): kind for kind in _SELECTORS}
-    if tag in ours:
-        return ours[str(tag)]
-    module, colon, name = str(tag).partition(":")
+    if isinstance(tag, str) and tag in ours:
+        return ours[tag]
+    told = shortened(repr(tag))
+    module, colon, name = tag.partition(":") if isinstance(tag, str) else ("", "", "")
     if not (module and colon and name):
         choices = ", ".join(map(repr, ours))
-        raise ValueError(f"{where} must be one of {choices}, or 'module:Class' for one of your own; got {tag!r}")
+        raise ValueError(f"{where} must be one of {choices}, or 'module:Class' for one of your own; got {told}")
     try:
         kind = attrgetter(name)(importlib.import_module(module))
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"{where} must name a class that can be imported; got {tag!r} ({error})") from error
+        raise ValueError(f"{where} must name a class that can be imported; got {told} ({error})") from error
     if not (isinstance(kind, type) and issubclass(kind, Selector) and is_dataclass(kind)):
-        raise ValueError(f"{where} must name a dataclass that is a Selector; got {tag!r}")
+        raise ValueError(f"{where} must name a dataclass that is a Selector; got {told}")
     return kind
 
 
