@@ -133,7 +133,7 @@ def test_figures_are_those_of_sorted_lists(seed: int) -> None:
 
 
 def test_copies_share_their_ranks() -> None:
-    same = np.ones((3, 4), np.float32) / 2
+    same = np.full((3, 4), 0.5, np.float32)
     assert figures(same, same) == pytest.approx({"top1": 0.0, "mrr10": 1 / 2, "ndcg10": 1 / math.log2(3)})
 
 
