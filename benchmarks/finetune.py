@@ -94,7 +94,8 @@ def main() -> None:
     known = {_key(row) for row in rows}
     missing = [task for task in _tasks(options, rows) if _key(asdict(task)) not in known]
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
-    os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads)}
+    quiet = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+    os.environ |= quiet | {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads)}
     workers, context = 1 if options.time else options.jobs, multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         for done in as_completed([pool.submit(_measure, task, options.lists, workers) for task in missing]):

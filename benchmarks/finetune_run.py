@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -117,8 +118,10 @@ def trained(pairs: Sequence[Pair], method: Method, *, seed: int, batch: int, ste
 
 def mined(model: SentenceTransformer, pairs: Sequence[Pair], count: int, seed: int) -> tuple[Rows, int]:
     """Pairs with negatives that the model finds, and for how many it found too few; see `fill`."""
-    # Its bars cannot be turned off. By faiss similarities are float32, whatever the model computes with.
-    with contextlib.redirect_stderr(io.StringIO()), torch.autocast("cpu", torch.bfloat16):
+    # Encoding as in training; similarities stay float32, as bfloat16 would mix up their order.
+    encode = torch.autocast("cpu", torch.bfloat16)(model.encode)
+    # Its bars cannot be turned off.
+    with contextlib.redirect_stderr(io.StringIO()), mock.patch.object(model, "encode", encode):
         found = mine_hard_negatives(
             _dataset(list(pairs)),
             model,
@@ -126,7 +129,6 @@ def mined(model: SentenceTransformer, pairs: Sequence[Pair], count: int, seed: i
             num_negatives=count,
             output_format="n-tuple",
             batch_size=ENCODED_AT_ONCE,
-            use_faiss=True,
             verbose=False,
         )
     return fill(pairs, list(zip(*(found[name] for name in found.column_names), strict=True)), count, seed)

@@ -128,12 +128,12 @@ def test_figures_are_those_of_sorted_lists(seed: int) -> None:
     u, v = (rows[0] + rows[1] * noise for noise in (0.0, 0.7))
     u, v = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (u, v))
     assert figures(u.astype(np.float32), v.astype(np.float32)) == pytest.approx(slow_figures(u, v), abs=1e-9)
-    assert figures(u, v)["top1"] == pytest.approx(retrieval(u, v).top1)
-    assert 0.1 < figures(u, v)["top1"] < 0.9
+    assert slow_figures(u, v)["top1"] == pytest.approx(retrieval(u, v).top1)
+    assert 0.1 < retrieval(u, v).top1 < 0.9
 
 
 def test_copies_share_their_ranks() -> None:
-    same = np.ones((3, 4), np.float32) / 2
+    same = np.full((3, 4), 0.5, np.float32)
     assert figures(same, same) == pytest.approx({"top1": 0.0, "mrr10": 1 / 2, "ndcg10": 1 / math.log2(3)})
 
 
