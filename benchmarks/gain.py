@@ -1,0 +1,236 @@
+"""Does the effective batch size predict the gain? Retrieval gained over shuffled batches, against the ratio of sizes.
+
+`gain.py NAME ...` trains two small towers (see towers.py) on training rows of each NAME, an .npz file of pairs or
+"functions", by batches of several sizes and sorts. In the middle of each run it asks how large random batches would
+have to be to keep as much of the full-batch gradient with respect to the towers' weights as the batches of the run; at
+the end, how many held-out rows find their partner. `--images ROOT` trains on CIFAR-100 for a few epochs to see the
+effective sizes of its plans; the gain is that of training_results.json, from whole runs. With `--output`, figures are
+stored as JSON after each run, and runs that are there already are not made again; with `--picture`, they are drawn.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.background import Far, pushes, weight_gradient
+from benchmarks.towers import (
+    TAU,
+    Extra,
+    Floats,
+    Ints,
+    Planner,
+    Split,
+    State,
+    Towers,
+    load,
+    planned,
+    shuffled,
+    top1,
+    train,
+)
+
+from batchcut.selection import Spectral
+
+OLD = Extra(rows="old")
+SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+Row = dict[str, Any]
+
+
+def spectral(u: Floats, v: Floats, batch_size: int, seed: int, epoch: int) -> Ints:
+    """Those of the paper's spectral clustering, in pools of 40."""
+    plan = Spectral(temperature=TAU, pool=40)(u, v, batch_size=batch_size, seed=seed, epoch=epoch)
+    return np.array(plan.batches[: len(u) // batch_size])
+
+
+METHODS: dict[str, tuple[Planner, Extra | None]] = {
+    "Shuffle": (shuffled, None),
+    "Spectral": (spectral, None),
+    "Cut, no background": (planned, None),
+    "Cut": (planned, OLD),
+}
+
+
+def effective_size(towers: Towers, inputs: list[Tensor], batches: Ints, far: Far | None, seed: int) -> float:
+    """The size of random batches that keep as much of the full-batch gradient, with respect to the weights."""
+    units, count = towers.units(inputs), len(inputs[0])
+    full = _gradient(towers, inputs, units, torch.arange(count)[None], None)
+    rng, sizes = np.random.default_rng(seed), [size for size in SIZES if size < count]
+    curve = []
+    for size in sizes:
+        order = rng.permutation(count)[: count // size * size].reshape(-1, size)
+        curve.append(_kept(_gradient(towers, inputs, units, torch.from_numpy(order), None), full, count / order.size))
+    found = _gradient(towers, inputs, units, torch.from_numpy(batches), far)
+    kept = _kept(found, full, count / batches.size)
+    known = np.maximum.accumulate([0.0, *curve, 1.0])
+    return float(np.exp(np.interp(kept, known, np.log([1, *sizes, count]))))
+
+
+def _gradient(towers: Towers, inputs: list[Tensor], units: list[Tensor], batches: Tensor, far: Far | None) -> Tensor:
+    one_kind = torch.zeros(len(units[0]), dtype=torch.long)
+    parts, _ = pushes(units, batches, one_kind, far)
+    return weight_gradient(towers, inputs, [a + b for a, b in zip(*parts, strict=True)])
+
+
+def _kept(gradient: Tensor, full: Tensor, scale: float) -> float:
+    return float(scale * (gradient @ full) / full.square().sum())
+
+
+def run(data: Split, method: str, *, batch_size: int, seed: int, epochs: int, samples: int) -> Row:
+    """Trains once; the effective size is that after half of the epochs, by old rows of the epoch before."""
+    plan, extra = METHODS[method]
+    some = torch.from_numpy(np.random.default_rng(0).permutation(len(data.train[0]))[:samples].copy())
+    inputs = [side[some] for side in data.train]
+    before: list[list[Tensor]] = []
+    sizes: list[float] = []
+
+    def after(state: State) -> None:
+        units = state.towers.units(inputs)
+        if state.epoch == epochs // 2:
+            batches = plan(units[0].numpy(), units[1].numpy(), batch_size, seed, state.epoch)
+            far = None
+            if extra is not None:
+                shape = (len(batches), min(extra.count, len(some)))
+                drawn = torch.from_numpy(np.random.default_rng(seed).integers(len(some), size=shape))
+                far = Far(drawn, [side[drawn] for side in before[-1]], extra, len(some))
+            sizes.append(effective_size(state.towers, inputs, batches, far, seed))
+        before[:] = [units]
+
+    towers = train(data, plan, extra, seed=seed, batch_size=batch_size, epochs=epochs, after=after)
+    return {
+        "method": method,
+        "batch_size": batch_size,
+        "seed": seed,
+        "size": sizes[0],
+        "top1": top1(towers.units(data.held)),
+    }
+
+
+def image_runs(root: Path, known: list[Row], *, epochs: int, seed: int) -> list[Row]:
+    """Effective sizes of plans of images, the median over a short run, with gains that are known from whole runs."""
+    from batchcut.training import config_of, recipe, with_overrides
+    from batchcut.training import train as train_by_config
+
+    rows = []
+    for method, name in {"Cut": "cut", "Spectral": "spectral"}.items():
+        settings = {"selection.selector.method": name, "data.root": json.dumps(str(root)), "seed": str(seed)}
+        settings |= {"epochs": str(epochs), "evaluation.every_epochs": "0", "evaluation.statistics": "0"}
+        settings |= {"selection.selector.pool": "40"} if name == "spectral" else {}
+        config = config_of(with_overrides(recipe("cifar100-small"), settings), source="recipe cifar100-small")
+        with tempfile.TemporaryDirectory() as folder:
+            train_by_config(config, Path(folder) / "run")
+            lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        events = [event for event in map(json.loads, lines) if event.get("effective_size")]
+        size = statistics.median(event["effective_size"]["size"] for event in events)
+        gain = next(r["gain"] for r in known if (r["data"], r["method"]) == ("images, seeds from 5", method))
+        rows.append({"data": "images", "method": method, "batch_size": config.batch_size, "size": size, "gain": gain})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def points(rows: list[Row]) -> list[Row]:
+    """For each set, method and batch size: ratio of sizes and gain over shuffled batches, means over seeds."""
+    found = []
+    keys = dict.fromkeys((row["data"], row["method"], row["batch_size"]) for row in rows if row["method"] != "Shuffle")
+    for data, method, batch_size in keys:
+        same = [row for row in rows if (row["data"], row["batch_size"]) == (data, batch_size)]
+        mine = [row for row in same if row["method"] == method]
+        base = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
+        gains = [row["gain"] if "gain" in row else row["top1"] - base[row["seed"]]["top1"] for row in mine]
+        ratio = statistics.geometric_mean(row["size"] / batch_size for row in mine)
+        found.append(
+            {"data": data, "method": method, "batch_size": batch_size, "ratio": ratio, "gain": statistics.fmean(gains)}
+        )
+    return found
+
+
+def rank_correlation(shown: list[Row]) -> float:
+    """Spearman's, of ratios and gains."""
+    from scipy.stats import spearmanr
+
+    return float(spearmanr([row["ratio"] for row in shown], [row["gain"] for row in shown]).statistic)
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Gain against the ratio of sizes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "batchcut"  # the same results give the same file
+    from matplotlib import pyplot as plt
+
+    figure, panel = plt.subplots(figsize=(6.4, 4.2))
+    colors = {"pairs": "tab:blue", "functions": "tab:green", "images": "tab:red"}
+    marks = {"Spectral": "s", "Cut, no background": "o", "Cut": "D"}
+    for point in points(rows):
+        panel.scatter(
+            point["ratio"], 100 * point["gain"], color=colors[point["data"]], marker=marks[point["method"]], s=36
+        )
+        panel.annotate(
+            point["batch_size"], (point["ratio"], 100 * point["gain"]), (4, 4), textcoords="offset points", fontsize=7
+        )
+    for label, color in colors.items():
+        panel.scatter([], [], color=color, label=label)
+    for label, mark in marks.items():
+        panel.scatter([], [], color="gray", marker=mark, label=label)
+    panel.set(xscale="log", xlabel="effective batch size, over B (at each point: B)", ylabel="top-1 gained, points")
+    panel.axhline(0, color="gray", linewidth=0.6)
+    panel.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Trains what is missing, prints, draws."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="*", help='.npz files with train_u and train_v, or "functions"')
+    parser.add_argument("--images", type=Path, help="folder that holds cifar-100-python")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[16, 32, 64, 128])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[70, 71])
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--samples", type=int, default=4096, help="that gradients are compared on")
+    parser.add_argument("--output", type=Path, help="store the figures here as JSON")
+    parser.add_argument("--picture", type=Path, help="draw them here")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    output: Path | None = options.output
+    rows: list[Row] = json.loads(output.read_text(encoding="utf-8"))["runs"] if output and output.exists() else []
+    for name in options.data:
+        data, label = load(name), "functions" if name == "functions" else "pairs"
+        for seed in options.seeds:
+            for batch_size in options.batch_sizes:
+                for method in options.methods:
+                    key = {"data": label, "method": method, "batch_size": batch_size, "seed": seed}
+                    if not any(key.items() <= row.items() for row in rows):
+                        how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs}
+                        rows.append({"data": label} | run(data, method, samples=options.samples, **how))
+                        print(json.dumps(rows[-1]), flush=True)
+                        _store(rows, output)
+    if options.images is not None and not any(row["data"] == "images" for row in rows):
+        known = json.loads((Path(__file__).parent / "training_results.json").read_text(encoding="utf-8"))["summary"]
+        rows += image_runs(options.images, known, epochs=4, seed=options.seeds[0])
+        _store(rows, output)
+    for point in points(rows):
+        print(json.dumps(point))
+    if options.picture is not None:
+        draw(rows, options.picture)
+
+
+def _store(rows: list[Row], path: Path | None) -> None:
+    if path is not None:
+        path.write_text(json.dumps({"points": points(rows), "runs": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
