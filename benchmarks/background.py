@@ -35,6 +35,7 @@ from benchmarks.towers import (
     nearest,
     planned,
     shuffled,
+    spectral,
     top1,
     train,
 )
@@ -51,22 +52,21 @@ EXTRAS: dict[str, Extra | None] = {
     "old, weight 1, push 2": Extra(rows="old", share=1, weight=1, push=2),
     "old, weight 8": Extra(rows="old", share=1, weight=8),
     "fresh, weight 8": Extra(rows="fresh", share=1, weight=8),
-    "trained, weight 8": Extra(rows="trained", share=1, weight=8),
 }
-PLANS: dict[str, Planner] = {"shuffled": shuffled, "Cut": planned}
+PLANS: dict[str, Planner] = {"shuffled": shuffled, "Spectral": spectral, "Cut": planned}
+OWN = ("shuffled", "Cut")  # runs by whose embeddings gradients are compared
 RUNS = [
     ("shuffled", "nothing"),
     ("shuffled", "old"),
     ("shuffled", "old, weight 1"),
-    ("shuffled", "fresh, weight 1"),
     ("shuffled", "old, weight 1, push 2"),
+    ("shuffled", "old, weight 8"),
     ("shuffled", "trained, weight 1"),
     ("Cut", "nothing"),
     ("Cut", "old"),
-    ("Cut", "fresh"),
-    ("Cut", "trained"),
     ("Cut", "old, push 2"),
 ]
+ONCE = [("shuffled", "fresh, weight 1"), ("shuffled", "fresh, weight 8"), ("Cut", "fresh"), ("Cut", "trained")]
 SINGLE = 64  # batches whose own gradients are looked at, one by one
 
 States = list[list[Tensor]]
@@ -86,7 +86,7 @@ def states_of(
     data: Split, plan: str, extra: str, *, seed: int, batch_size: int, epochs: int, store: Path | None
 ) -> States:
     """The towers' weights after each epoch of a run, which are kept in a folder if there is one."""
-    path = None if store is None else store / f"{plan}, {extra}, {seed}.pt"
+    path = None if store is None else _place(store, plan, extra, seed)
     if path is not None and path.exists():
         known: States = torch.load(path)
         return known
@@ -100,6 +100,10 @@ def states_of(
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.save(states, path)
     return states
+
+
+def _place(store: Path, plan: str, extra: str, seed: int) -> Path:
+    return store / f"{plan}, {extra}, {seed}.pt"
 
 
 def towers_at(data: Split, weights: list[Tensor]) -> Towers:
@@ -206,8 +210,8 @@ def compare(towers: Towers, before: Towers, inputs: list[Tensor], kinds: Ints, b
     full, centers = targets[0] + targets[1], _center_push(whole, units, labels)
     shares = {"kept_in_kind": _along(targets[0], full), "kept_other": _along(targets[1], full)}
     rows: list[Row] = [{"plan": "full batch", "extra": "nothing"} | _masses(mass) | shares]
-    plans = {name: plan(units[0].numpy(), units[1].numpy(), batch_size, seed, 0) for name, plan in PLANS.items()}
-    for plan, extra in RUNS:
+    plans = {name: PLANS[name](units[0].numpy(), units[1].numpy(), batch_size, seed, 0) for name in OWN}
+    for plan, extra in RUNS + ONCE:
         batches = torch.from_numpy(plans[plan])
         far, asked = None, EXTRAS[extra]
         if asked is not None:
@@ -345,14 +349,16 @@ def _bars(panel: Any, labels: list[str], parts: list[list[float]]) -> None:
     panel.set_yticks(places, labels, fontsize=8)
 
 
-def measure(data: Split, options: argparse.Namespace, store: Path | None) -> Row:
+def measure(data: Split, options: argparse.Namespace, store: Path) -> Row:
     """All runs and gradients of a set."""
     how = {"batch_size": options.batch_size, "epochs": options.epochs, "store": store}
     facts: Row = {"samples": len(data.train[0]), "held_out": len(data.held[0]), "runs": [], "gradients": []}
     for seed in options.seeds:
         first = towers_at(data, states_of(data, "shuffled", "nothing", seed=seed, **how)[0]).units(data.train)
         kinds = [find_kinds(first, count, seed) for count in options.kinds]
-        for plan, extra in RUNS:
+        for plan, extra in RUNS + (ONCE if seed == options.seeds[0] else []):
+            if options.only_stored and not _place(store, plan, extra, seed).exists():
+                continue
             states = states_of(data, plan, extra, seed=seed, **how)
             run = {"plan": plan, "extra": extra, "seed": seed, "epochs": follow(data, states, kinds)}
             facts["runs"].append(run)
@@ -363,7 +369,7 @@ def measure(data: Split, options: argparse.Namespace, store: Path | None) -> Row
     first = towers_at(data, states_of(data, "shuffled", "nothing", seed=seed, **how)[0]).units(data.train)
     for count in options.kinds:
         labels = find_kinds(first, count, seed).labels_[some].astype(np.int64)
-        for of in PLANS:
+        for of in OWN:
             states = [towers_at(data, weights) for weights in states_of(data, of, "nothing", seed=seed, **how)]
             for epoch in options.looked_at:
                 rows = compare(states[epoch - 1], states[epoch - 2], inputs, labels, options.batch_size, seed)
@@ -381,13 +387,14 @@ def main() -> None:
     parser.add_argument("--looked-at", type=int, nargs="+", default=[2, 5], help="epochs after which they are")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--states", type=Path, help="folder to keep weights in")
+    parser.add_argument("--states", type=Path, required=True, help="folder to keep weights in")
+    parser.add_argument("--only-stored", action="store_true", help="leave out runs that are not there")
     parser.add_argument("--output", type=Path, help="store the figures here as JSON, beside those of the other set")
     parser.add_argument("--picture", type=Path, help="draw them here")
     options = parser.parse_args()
     torch.set_num_threads(1)
     name = "functions" if options.data == "functions" else "pairs"
-    facts = measure(load(options.data), options, None if options.states is None else options.states / name)
+    facts = measure(load(options.data), options, options.states / name / str(options.batch_size))
     if options.output is not None:
         known = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {}
         options.output.write_text(json.dumps(known | {name: facts}, indent=1) + "\n", encoding="utf-8")

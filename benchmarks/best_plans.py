@@ -85,7 +85,7 @@ def _sweep(cells: Doubles, columns: Doubles, order: Ints, batch_size: int) -> in
     Places, not samples, are what arrays run along: place p holds the sample order[p], of the batch p // B.
     """
     made = 0
-    sums = _sums(cells, order, batch_size)
+    sums = batch_sums(cells, order, batch_size)
     for sample in range(len(order)):
         place = int(np.flatnonzero(order == sample)[0])
         gains = swap_gains(cells, columns, sums, order, batch_size, place)
@@ -98,7 +98,7 @@ def _sweep(cells: Doubles, columns: Doubles, order: Ints, batch_size: int) -> in
     return made
 
 
-def _sums(cells: Doubles, order: Ints, batch_size: int) -> Doubles:
+def batch_sums(cells: Doubles, order: Ints, batch_size: int) -> Doubles:
     """(2, 2, N, K) the sums over each batch, for each anchor."""
     return np.stack([cells[:, :, :, row].sum(axis=3) for row in order.reshape(-1, batch_size)], axis=3)
 

@@ -22,42 +22,20 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.background import Far, pushes, weight_gradient
-from benchmarks.towers import (
-    TAU,
-    Extra,
-    Floats,
-    Ints,
-    Planner,
-    Split,
-    State,
-    Towers,
-    load,
-    planned,
-    shuffled,
-    top1,
-    train,
-)
+from benchmarks.background import EXTRAS, PLANS, Far, pushes, states_of, towers_at, weight_gradient
+from benchmarks.towers import Ints, Split, Towers, load, top1
 
-from batchcut.selection import Spectral
-
-OLD = Extra(rows="old")
-SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+ROUNDING = 1e-5
+SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 Row = dict[str, Any]
 
 
-def spectral(u: Floats, v: Floats, batch_size: int, seed: int, epoch: int) -> Ints:
-    """Those of the paper's spectral clustering, in pools of 40."""
-    plan = Spectral(temperature=TAU, pool=40)(u, v, batch_size=batch_size, seed=seed, epoch=epoch)
-    return np.array(plan.batches[: len(u) // batch_size])
-
-
-METHODS: dict[str, tuple[Planner, Extra | None]] = {
-    "Shuffle": (shuffled, None),
-    "Spectral": (spectral, None),
-    "Cut, no background": (planned, None),
-    "Cut": (planned, OLD),
+METHODS = {
+    "Shuffle": ("shuffled", "nothing"),
+    "Spectral": ("Spectral", "nothing"),
+    "Cut, no background": ("Cut", "nothing"),
+    "Cut": ("Cut", "old"),
 }
 
 
@@ -72,7 +50,9 @@ def effective_size(towers: Towers, inputs: list[Tensor], batches: Ints, far: Far
         curve.append(_kept(_gradient(towers, inputs, units, torch.from_numpy(order), None), full, count / order.size))
     found = _gradient(towers, inputs, units, torch.from_numpy(batches), far)
     kept = _kept(found, full, count / batches.size)
-    known = np.maximum.accumulate([0.0, *curve, 1.0])
+    if kept >= 1 - ROUNDING:
+        return float(count)
+    known = np.maximum.accumulate(np.clip([0.0, *curve, 1.0], 0, 1))
     return float(np.exp(np.interp(kept, known, np.log([1, *sizes, count]))))
 
 
@@ -86,34 +66,25 @@ def _kept(gradient: Tensor, full: Tensor, scale: float) -> float:
     return float(scale * (gradient @ full) / full.square().sum())
 
 
-def run(data: Split, method: str, *, batch_size: int, seed: int, epochs: int, samples: int) -> Row:
+def run(
+    data: Split, method: str, *, batch_size: int, seed: int, epochs: int, samples: int, store: Path | None = None
+) -> Row:
     """Trains once; the effective size is that after half of the epochs, by old rows of the epoch before."""
     plan, extra = METHODS[method]
+    how = {"seed": seed, "batch_size": batch_size, "epochs": epochs, "store": store}
+    states = [towers_at(data, weights) for weights in states_of(data, plan, extra, **how)]
+    before, now = states[epochs // 2 - 2], states[epochs // 2 - 1]
     some = torch.from_numpy(np.random.default_rng(0).permutation(len(data.train[0]))[:samples].copy())
     inputs = [side[some] for side in data.train]
-    before: list[list[Tensor]] = []
-    sizes: list[float] = []
-
-    def after(state: State) -> None:
-        units = state.towers.units(inputs)
-        if state.epoch == epochs // 2:
-            batches = plan(units[0].numpy(), units[1].numpy(), batch_size, seed, state.epoch)
-            far = None
-            if extra is not None:
-                shape = (len(batches), min(extra.count, len(some)))
-                drawn = torch.from_numpy(np.random.default_rng(seed).integers(len(some), size=shape))
-                far = Far(drawn, [side[drawn] for side in before[-1]], extra, len(some))
-            sizes.append(effective_size(state.towers, inputs, batches, far, seed))
-        before[:] = [units]
-
-    towers = train(data, plan, extra, seed=seed, batch_size=batch_size, epochs=epochs, after=after)
-    return {
-        "method": method,
-        "batch_size": batch_size,
-        "seed": seed,
-        "size": sizes[0],
-        "top1": top1(towers.units(data.held)),
-    }
+    u, v = (side.numpy() for side in now.units(inputs))
+    batches = PLANS[plan](u, v, batch_size, seed, 0)
+    far, asked = None, EXTRAS[extra]
+    if asked is not None:
+        drawn = torch.from_numpy(np.random.default_rng(seed).integers(len(some), size=(len(batches), asked.count)))
+        far = Far(drawn, [side[drawn] for side in before.units(inputs)], asked, len(some))
+    size = effective_size(now, inputs, batches, far, seed)
+    found = top1(states[-1].units(data.held))
+    return {"method": method, "batch_size": batch_size, "seed": seed, "size": size, "top1": found}
 
 
 def image_runs(root: Path, known: list[Row], *, epochs: int, seed: int) -> list[Row]:
@@ -200,6 +171,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[70, 71])
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--samples", type=int, default=4096, help="that gradients are compared on")
+    parser.add_argument("--states", type=Path, help="folder to keep weights in")
     parser.add_argument("--output", type=Path, help="store the figures here as JSON")
     parser.add_argument("--picture", type=Path, help="draw them here")
     options = parser.parse_args()
@@ -213,7 +185,8 @@ def main() -> None:
                 for method in options.methods:
                     key = {"data": label, "method": method, "batch_size": batch_size, "seed": seed}
                     if not any(key.items() <= row.items() for row in rows):
-                        how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs}
+                        store = None if options.states is None else options.states / label / str(batch_size)
+                        how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs, "store": store}
                         rows.append({"data": label} | run(data, method, samples=options.samples, **how))
                         print(json.dumps(rows[-1]), flush=True)
                         _store(rows, output)

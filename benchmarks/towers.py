@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 from batchcut.data import load_functions
 from batchcut.losses import Background, contrastive_loss
 from batchcut.sampling import EmbeddingBank
-from batchcut.selection import Cut
+from batchcut.selection import Cut, Spectral
 
 TAU = 0.05
 HIDDEN = 512
@@ -114,6 +114,12 @@ def shuffled(u: Floats, _: Floats, batch_size: int, seed: int, epoch: int) -> In
 def planned(u: Floats, v: Floats, batch_size: int, seed: int, epoch: int) -> Ints:
     """Those of `Cut`, by the quick search as in the recipe."""
     plan = Cut(temperature=TAU, rounds=1)(u, v, batch_size=batch_size, seed=seed, epoch=epoch)
+    return np.array(plan.batches[: len(u) // batch_size])
+
+
+def spectral(u: Floats, v: Floats, batch_size: int, seed: int, epoch: int) -> Ints:
+    """Those of the paper's spectral clustering, in pools of 40."""
+    plan = Spectral(temperature=TAU, pool=40)(u, v, batch_size=batch_size, seed=seed, epoch=epoch)
     return np.array(plan.batches[: len(u) // batch_size])
 
 
