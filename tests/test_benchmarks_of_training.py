@@ -63,7 +63,7 @@ def test_both_parts_of_the_gradient_add_up_to_that_of_the_loss(extra: towers.Ext
         found = parts[0][k] + parts[1][k]
         found = found - (found * units[k]).sum(dim=1, keepdim=True) * units[k]  # the loss normalises its rows
         torch.testing.assert_close(found, expected[k], atol=2e-4, rtol=1e-3)
-    assert 0 < mass[0] < 1 and 0 < mass.sum() < 1
+    assert 0 < mass[0] < mass.sum() < 1
 
 
 def test_of_one_kind_no_negative_is_of_another() -> None:
