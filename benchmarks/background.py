@@ -67,7 +67,7 @@ RUNS = [
     ("Cut", "old, push 2"),
 ]
 ONCE = [("shuffled", "fresh, weight 1"), ("shuffled", "fresh, weight 8"), ("Cut", "fresh"), ("Cut", "trained")]
-SINGLE = 64  # batches whose own gradients are looked at, one by one
+SINGLE = 16  # batches whose own gradients are looked at, one by one
 
 States = list[list[Tensor]]
 Row = dict[str, Any]
@@ -280,14 +280,16 @@ def _centers(units: list[Tensor], kinds: Ints) -> list[Tensor]:
     ]
 
 
-def follow(data: Split, states: States, kinds: list[KMeans]) -> list[Row]:
-    """Of each epoch: how many held-out rows find their partner, and by each number of kinds, errors and geometry."""
+def follow(data: Split, some: list[Tensor], states: States, kinds: list[KMeans]) -> list[Row]:
+    """Of each epoch: how many held-out rows find their partner, and by each number of kinds, errors and geometry.
+
+    Geometry is that of some training rows, from which the kinds were found.
+    """
     rows: list[Row] = []
-    before = towers_at(data, states[0]).units(data.train)
-    first = towers_at(data, states[0]).units(data.held)
+    before, first = (towers_at(data, states[0]).units(part) for part in (some, data.held))
     for epoch, weights in enumerate(states, start=1):
         towers = towers_at(data, weights)
-        units, held = towers.units(data.train), towers.units(data.held)
+        units, held = towers.units(some), towers.units(data.held)
         by_kinds = {}
         for found in kinds:
             labels = found.predict((first[0] + first[1]).numpy()).astype(np.int64)
@@ -352,29 +354,38 @@ def _bars(panel: Any, labels: list[str], parts: list[list[float]]) -> None:
 def measure(data: Split, options: argparse.Namespace, store: Path) -> Row:
     """All runs and gradients of a set."""
     how = {"batch_size": options.batch_size, "epochs": options.epochs, "store": store}
+    chosen = torch.from_numpy(np.random.default_rng(0).permutation(len(data.train[0]))[: options.samples].copy())
+    some = [side[chosen] for side in data.train]
     facts: Row = {"samples": len(data.train[0]), "held_out": len(data.held[0]), "runs": [], "gradients": []}
     for seed in options.seeds:
-        first = towers_at(data, states_of(data, "shuffled", "nothing", seed=seed, **how)[0]).units(data.train)
+        states = states_of(data, "shuffled", "nothing", seed=seed, **how)
+        first = towers_at(data, states[0]).units(some)
         kinds = [find_kinds(first, count, seed) for count in options.kinds]
         for plan, extra in RUNS + (ONCE if seed == options.seeds[0] else []):
             if options.only_stored and not _place(store, plan, extra, seed).exists():
                 continue
             states = states_of(data, plan, extra, seed=seed, **how)
-            run = {"plan": plan, "extra": extra, "seed": seed, "epochs": follow(data, states, kinds)}
+            run = {"plan": plan, "extra": extra, "seed": seed, "epochs": follow(data, some, states, kinds)}
             facts["runs"].append(run)
             print(plan, extra, seed, *(f"{row['top1']:.2%}" for row in run["epochs"]), flush=True)
-    some = np.random.default_rng(0).permutation(len(data.train[0]))[: options.samples]
-    inputs = [side[torch.from_numpy(some)] for side in data.train]
-    seed = options.seeds[0]
-    first = towers_at(data, states_of(data, "shuffled", "nothing", seed=seed, **how)[0]).units(data.train)
-    for count in options.kinds:
-        labels = find_kinds(first, count, seed).labels_[some].astype(np.int64)
-        for of in OWN:
-            states = [towers_at(data, weights) for weights in states_of(data, of, "nothing", seed=seed, **how)]
-            for epoch in options.looked_at:
-                rows = compare(states[epoch - 1], states[epoch - 2], inputs, labels, options.batch_size, seed)
-                facts["gradients"] += [{"of": of, "epoch": epoch, "kinds": count} | row for row in rows]
+        if seed == options.seeds[0]:
+            facts["gradients"] = gradients(data, some, kinds, options, how | {"seed": seed})
     return facts
+
+
+def gradients(data: Split, some: list[Tensor], kinds: list[KMeans], options: argparse.Namespace, how: Row) -> list[Row]:
+    """What batches hold by the embeddings of a shuffled and a planned run."""
+    rows: list[Row] = []
+    for of in OWN:
+        states = [towers_at(data, weights) for weights in states_of(data, of, "nothing", **how)]
+        for epoch in options.looked_at:
+            for found in kinds:
+                labels, now, before = found.labels_.astype(np.int64), states[epoch - 1], states[epoch - 2]
+                facts = {"of": of, "epoch": epoch, "kinds": len(found.cluster_centers_)}
+                for row in compare(now, before, some, labels, options.batch_size, how["seed"]):
+                    rows.append(facts | row)
+                    print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
 def main() -> None:
@@ -383,8 +394,10 @@ def main() -> None:
     parser.add_argument("data", help='.npz file with train_u and train_v, or "functions"')
     parser.add_argument("--seeds", type=int, nargs="+", default=[70, 71, 72])
     parser.add_argument("--kinds", type=int, nargs="+", default=[64], help="numbers of kinds; the first is drawn")
-    parser.add_argument("--samples", type=int, default=4096, help="that gradients are compared on")
-    parser.add_argument("--looked-at", type=int, nargs="+", default=[2, 5], help="epochs after which they are")
+    parser.add_argument(
+        "--samples", type=int, default=4096, help="training rows that kinds, geometry and gradients are of"
+    )
+    parser.add_argument("--looked-at", type=int, nargs="+", default=[5], help="epochs after which they are")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--states", type=Path, required=True, help="folder to keep weights in")
