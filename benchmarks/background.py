@@ -67,6 +67,15 @@ RUNS = [
     ("Cut", "old, push 2"),
 ]
 ONCE = [("shuffled", "fresh, weight 1"), ("shuffled", "fresh, weight 8"), ("Cut", "fresh"), ("Cut", "trained")]
+SHOWN = {
+    ("full batch", "nothing"): "full batch",
+    ("shuffled", "nothing"): "shuffled",
+    ("shuffled", "old"): "shuffled, background",
+    ("shuffled", "old, weight 1"): "shuffled, 256 old rows",
+    ("shuffled", "trained, weight 1"): "shuffled, 256 rows with gradient",
+    ("Cut", "nothing"): "Cut",
+    ("Cut", "old"): "Cut, background",
+}
 SINGLE = 16  # batches whose own gradients are looked at, one by one
 
 States = list[list[Tensor]]
@@ -308,7 +317,7 @@ def draw(facts: Row, path: Path, *, kinds: int) -> None:
     mpl.rcParams["svg.hashsalt"] = "batchcut"  # the same results give the same file
     from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2))
     last = facts["gradients"][-1]["epoch"]
     found = {
         (row["plan"], row["extra"]): row
@@ -318,29 +327,25 @@ def draw(facts: Row, path: Path, *, kinds: int) -> None:
     shown = [key for key in SHOWN if key in found]
     _bars(
         left,
-        [_label(key) for key in shown],
+        [SHOWN[key] for key in shown],
         [[found[key][name] for key in shown] for name in ("kept_other", "kept_in_kind")],
     )
-    left.set(xlabel=f"share of the full-batch gradient that is kept, after epoch {last}")
+    left.set(xlabel="share of the full-batch gradient that is kept")
     runs = {key: [run for run in facts["runs"] if (run["plan"], run["extra"]) == key] for key in SHOWN}
     shown = [key for key in SHOWN if runs[key]]
     wrong = [
         [100 * float(np.mean([run["epochs"][-1]["kinds"][str(kinds)][name] for run in runs[key]])) for key in shown]
         for name in ("wrong_kind", "wrong_in_kind")
     ]
-    _bars(right, [_label(key) for key in shown], wrong)
+    _bars(right, [SHOWN[key] for key in shown], wrong)
     right.set(xlabel="held-out rows that find a wrong partner, %")
-    left.legend(["negatives of other kinds", "negatives of the anchor's kind"], fontsize=8)
-    right.legend(["of another kind", "of their own kind"], fontsize=8)
+    for panel, names in (
+        (left, ["by negatives of other kinds", "of the anchor's kind"]),
+        (right, ["of another kind", "of their own"]),
+    ):
+        panel.legend(names, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncol=2, frameon=False)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
-
-
-SHOWN = [("full batch", "nothing"), *RUNS]
-
-
-def _label(key: tuple[str, str]) -> str:
-    return key[0] if key[1] == "nothing" else f"{key[0]} + {key[1]}"
 
 
 def _bars(panel: Any, labels: list[str], parts: list[list[float]]) -> None:

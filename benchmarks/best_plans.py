@@ -240,10 +240,15 @@ def main() -> None:
     plans = {"shuffled": shuffled, "Cut": planned, "swapped": by_swaps(margin=False, **search)}
     plans["swapped, margin"] = by_swaps(margin=True, **search)
     facts["runs"] = []
+    _store(facts, options.output)
     for seed in options.seeds:
         facts["runs"] += trained(data, plans, seed=seed, **sizes)
-        if options.output is not None:
-            options.output.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        _store(facts, options.output)
+
+
+def _store(facts: Row, path: Path | None) -> None:
+    if path is not None:
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
