@@ -71,7 +71,7 @@ def run(
 ) -> Row:
     """Trains once; the effective size is that after half of the epochs, by old rows of the epoch before."""
     plan, extra = METHODS[method]
-    how = {"seed": seed, "batch_size": batch_size, "epochs": epochs, "store": store}
+    how: Row = {"seed": seed, "batch_size": batch_size, "epochs": epochs, "store": store}
     states = [towers_at(data, weights) for weights in states_of(data, plan, extra, **how)]
     before, now = states[epochs // 2 - 2], states[epochs // 2 - 1]
     some = torch.from_numpy(np.random.default_rng(0).permutation(len(data.train[0]))[:samples].copy())

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import normalize
 
-from batchcut.data import load_functions
+from batchcut.data import Pairs, load_functions
 from batchcut.losses import Background, contrastive_loss
 from batchcut.sampling import EmbeddingBank
 from batchcut.selection import Cut, Spectral
@@ -97,6 +97,7 @@ def load(name: str, *, most: int | None = None, held: int = HELD_OUT) -> Split:
     """The training rows of an .npz file, or "functions", the last `held` of them apart; `most` of the others."""
     if name == "functions":
         part = load_functions().split.train
+        assert isinstance(part, Pairs)  # of features, not of images
         sides = [np.asarray(part.u), np.asarray(part.v)]
     else:
         with np.load(Path(name)) as arrays:

@@ -3,6 +3,7 @@
 import argparse
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def test_the_full_batch_has_an_effective_size_of_n(data: towers.Split) -> None:
 
 
 def test_gains_are_taken_by_seed_and_drawn(data: towers.Split, tmp_path: Path) -> None:
-    how = {"batch_size": 8, "seed": 0, "epochs": 4, "samples": 64}
+    how: dict[str, Any] = {"batch_size": 8, "seed": 0, "epochs": 4, "samples": 64}
     rows = [{"data": "pairs"} | gain.run(data, method, **how) for method in ("Shuffle", "Cut")]
     rows.append({"data": "images", "method": "Spectral", "batch_size": 32, "size": 64.0, "gain": 0.03})
     found = gain.points(rows)
