@@ -93,6 +93,7 @@ def effective_size_table(facts: Facts) -> str:
     return "\n".join(lines)
 
 
+PLANS = ["full batch", "shuffled", "Cut"]
 EXTRAS = {
     "nothing": "none",
     "old": "old, 15 % of the mass",
@@ -114,7 +115,7 @@ def background_runs_table(facts: Facts) -> str:
     lines += ["|---" * 8 + "|"]
     for data, found in facts.items():
         keys = dict.fromkeys((run["plan"], run["extra"]) for run in found["runs"])
-        for plan, extra in sorted(keys, key=lambda key: (key[0] == "Cut", list(EXTRAS).index(key[1]))):
+        for plan, extra in sorted(keys, key=lambda key: (PLANS.index(key[0]), list(EXTRAS).index(key[1]))):
             runs = [run for run in found["runs"] if (run["plan"], run["extra"]) == (plan, extra)]
             plain = {run["seed"]: run for run in found["runs"] if (run["plan"], run["extra"]) == (plan, "nothing")}
             last = [run["epochs"][-1] for run in runs]
@@ -129,18 +130,16 @@ def background_runs_table(facts: Facts) -> str:
 
 def background_gradients_table(facts: Facts) -> str:
     """What batches keep of the full-batch gradient by the negatives of two sorts, from `background.py --output`."""
-    lines = [
-        "| batches | further candidates | mass, own kind | mass, other kinds | kept, own kind | kept, other kinds |"
-    ]
-    lines[0] += " of its own-kind part | of its other-kinds part | cosine |"
-    lines += ["|---" * 9 + "|"]
+    heads = ["batches", "further candidates", "mass, own kind", "mass, other kinds", "kept, own kind"]
+    heads += ["kept, other kinds", "of the own-kind part", "of the other part", "cosine"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     rows = facts["pairs"]["gradients"]
-    first, last = rows[0]["kinds"], max(row["epoch"] for row in rows)
+    asked = ("Cut", max(row["epoch"] for row in rows), rows[0]["kinds"])
+    shown = [row for row in rows if (row["of"], row["epoch"], row["kinds"]) == asked]
     names = ("mass_in_kind", "mass_other", "kept_in_kind", "kept_other", "of_in_kind", "of_other", "cosine")
-    for row in rows:
-        if (row["of"], row["epoch"], row["kinds"]) == ("Cut", last, first):
-            cells = [row["plan"], EXTRAS[row["extra"]], *(f"{row[name]:.3f}" if name in row else "1" for name in names)]
-            lines.append(f"| {' | '.join(cells)} |")
+    for row in sorted(shown, key=lambda row: (PLANS.index(row["plan"]), list(EXTRAS).index(row["extra"]))):
+        cells = [row["plan"], EXTRAS[row["extra"]], *(f"{row[name]:.3f}" if name in row else "1" for name in names)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
