@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks import background, best_plans, gain, towers
+from benchmarks import background, best_plans, gain, tables, towers
 from torch import Tensor
 
 from batchcut.losses import Background, contrastive_loss
@@ -164,3 +164,40 @@ def test_gains_are_taken_by_seed_and_drawn(data: towers.Split, tmp_path: Path) -
     assert found[1]["ratio"] == pytest.approx(2)
     gain.draw(rows, tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_tables_of_the_background_show_runs_and_gradients() -> None:
+    def run(plan: str, extra: str, top1: float) -> dict[str, Any]:
+        kinds = {"3": {"wrong_kind": 0.2, "wrong_in_kind": 0.8 - top1}}
+        return {
+            "plan": plan,
+            "extra": extra,
+            "seed": 1,
+            "epochs": [{"top1": 0.0, "kinds": {}}, {"top1": top1, "kinds": kinds}],
+        }
+
+    runs = [run("Cut", "old", 0.5), run("Cut", "nothing", 0.48), run("shuffled", "nothing", 0.4)]
+    lines = tables.background_runs_table({"pairs": {"runs": runs}}).splitlines()
+    assert lines[2:] == [
+        "| pairs | shuffled | none | 1 | 40.0 | – | 20.0 | 40.0 |",
+        "| pairs | Cut | none | 1 | 48.0 | – | 20.0 | 32.0 |",
+        "| pairs | Cut | old, 15 % of the mass | 1 | 50.0 | +2.0 | 20.0 | 30.0 |",
+    ]
+    row = {"of": "Cut", "epoch": 5, "kinds": 3, "plan": "full batch", "extra": "nothing"}
+    row |= {"mass_in_kind": 0.1, "mass_other": 0.2, "kept_in_kind": 0.25, "kept_other": 0.75}
+    lines = tables.background_gradients_table({"pairs": {"gradients": [row, row | {"epoch": 2}]}}).splitlines()
+    assert lines[2:] == ["| full batch | none | 0.100 | 0.200 | 0.250 | 0.750 | 1 | 1 | 1 |"]
+
+
+def test_the_table_of_best_plans_shows_sizes_and_training() -> None:
+    sizes = {"shuffled": 4.0, "Cut": 8.0, "swapped, margin": 9.0, "swapped": 10.0}
+    facts = {"samples": 1024, "small": [{"size": {"shuffled": 3.0, "Cut": 6.0, "best": 7.0}}]}
+    facts |= {"larger": [{"samples": 256, "batch_size": 32, "size": sizes}]}
+    runs = [{"batches": name, "top1": 0.2} for name in sizes]
+    lines = tables.best_plans_table(facts | {"runs": runs}).splitlines()
+    assert lines[2:] == [
+        "| 1 sets of 16 neighbours, B = 4: median size | 3.0 | 6.0 | – | 7.0 (the best) |",
+        "| N = 256, B = 32: size | 4 | 8 | 9 | 10 |",
+        "| top-1 after training on 1,024, seeds: 1 | 20.0 % | 20.0 % | 20.0 % | 20.0 % |",
+    ]
+    assert len(tables.best_plans_table(facts | {"runs": []}).splitlines()) == 4
