@@ -125,13 +125,6 @@ def points(rows: list[Row]) -> list[Row]:
     return found
 
 
-def rank_correlation(shown: list[Row]) -> float:
-    """Spearman's, of ratios and gains."""
-    from scipy.stats import spearmanr
-
-    return float(spearmanr([row["ratio"] for row in shown], [row["gain"] for row in shown]).statistic)
-
-
 def draw(rows: list[Row], path: Path) -> None:
     """Gain against the ratio of sizes."""
     import matplotlib as mpl
@@ -143,18 +136,22 @@ def draw(rows: list[Row], path: Path) -> None:
     figure, panel = plt.subplots(figsize=(6.4, 4.2))
     colors = {"pairs": "tab:blue", "functions": "tab:green", "images": "tab:red"}
     marks = {"Spectral": "s", "Cut, no background": "o", "Cut": "D"}
-    for point in points(rows):
+    shown = points(rows)
+    panel.scatter(1, 0, color="gray", marker="x", label="Shuffle")
+    for point in shown:
         panel.scatter(
             point["ratio"], 100 * point["gain"], color=colors[point["data"]], marker=marks[point["method"]], s=36
         )
         panel.annotate(
             point["batch_size"], (point["ratio"], 100 * point["gain"]), (4, 4), textcoords="offset points", fontsize=7
         )
-    for label, color in colors.items():
+    for label, color in ((label, colors[label]) for label in dict.fromkeys(point["data"] for point in shown)):
         panel.scatter([], [], color=color, label=label)
-    for label, mark in marks.items():
+    for label, mark in ((label, marks[label]) for label in dict.fromkeys(point["method"] for point in shown)):
         panel.scatter([], [], color="gray", marker=mark, label=label)
     panel.set(xscale="log", xlabel="effective batch size, over B (at each point: B)", ylabel="top-1 gained, points")
+    panel.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"], minor=False)
+    panel.minorticks_off()
     panel.axhline(0, color="gray", linewidth=0.6)
     panel.legend(fontsize=8)
     figure.tight_layout()
