@@ -7,8 +7,9 @@ a benchmark has not been run there is no file, and the table says so.
 import argparse
 import json
 import re
+import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,6 +93,79 @@ def effective_size_table(facts: Facts) -> str:
     return "\n".join(lines)
 
 
+PLANS = ["full batch", "shuffled", "Cut"]
+EXTRAS = {
+    "nothing": "none",
+    "old": "old, 15 % of the mass",
+    "fresh": "fresh, 15 % of the mass",
+    "trained": "with gradient, 15 % of the mass",
+    "old, push 2": "old, 15 % of the mass, push doubled",
+    "old, weight 1": "old, weight 1",
+    "old, weight 1, push 2": "old, weight 1, push doubled",
+    "old, weight 8": "old, weight 8",
+    "fresh, weight 1": "fresh, weight 1",
+    "fresh, weight 8": "fresh, weight 8",
+    "trained, weight 1": "with gradient, weight 1",
+}
+
+
+def background_runs_table(facts: Facts) -> str:
+    """What further candidates bring to shuffled and planned batches, from `background.py --output`."""
+    lines = ["| data | batches | further candidates | seeds | top-1 | gain | wrong, another kind | wrong, own kind |"]
+    lines += ["|---" * 8 + "|"]
+    for data, found in facts.items():
+        keys = dict.fromkeys((run["plan"], run["extra"]) for run in found["runs"])
+        for plan, extra in sorted(keys, key=lambda key: (PLANS.index(key[0]), list(EXTRAS).index(key[1]))):
+            runs = [run for run in found["runs"] if (run["plan"], run["extra"]) == (plan, extra)]
+            plain = {run["seed"]: run for run in found["runs"] if (run["plan"], run["extra"]) == (plan, "nothing")}
+            last = [run["epochs"][-1] for run in runs]
+            gains = [run["epochs"][-1]["top1"] - plain[run["seed"]]["epochs"][-1]["top1"] for run in runs]
+            kinds = [next(iter(row["kinds"].values())) for row in last]
+            cells = [data, plan, EXTRAS[extra], str(len(runs)), f"{_mean(row['top1'] for row in last):.1f}"]
+            cells.append("–" if extra == "nothing" else f"{_mean(gains):+.1f}")
+            cells += [f"{_mean(row[name] for row in kinds):.1f}" for name in ("wrong_kind", "wrong_in_kind")]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def background_gradients_table(facts: Facts) -> str:
+    """What batches keep of the full-batch gradient by the negatives of two sorts, from `background.py --output`."""
+    heads = ["batches", "further candidates", "mass, own kind", "mass, other kinds", "kept, own kind"]
+    heads += ["kept, other kinds", "of the own-kind part", "of the other part", "cosine"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    rows = facts["pairs"]["gradients"]
+    asked = ("Cut", max(row["epoch"] for row in rows), rows[0]["kinds"])
+    shown = [row for row in rows if (row["of"], row["epoch"], row["kinds"]) == asked]
+    names = ("mass_in_kind", "mass_other", "kept_in_kind", "kept_other", "of_in_kind", "of_other", "cosine")
+    for row in sorted(shown, key=lambda row: (PLANS.index(row["plan"]), list(EXTRAS).index(row["extra"]))):
+        cells = [row["plan"], EXTRAS[row["extra"]], *(f"{row[name]:.3f}" if name in row else "1" for name in names)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def best_plans_table(facts: Facts) -> str:
+    """Effective sizes of plans and of the best, and training by them, from `best_plans.py --output`."""
+    kinds = ["shuffled", "Cut", "swapped, margin", "swapped"]
+    heads = ["shuffled", "`Cut`", "swapped, pairs within the margin left out", "swapped, or the best"]
+    lines = [f"| | {' | '.join(heads)} |", "|---" * 5 + "|"]
+    small = {k: statistics.median(row["size"][k] for row in facts["small"]) for k in ("shuffled", "Cut", "best")}
+    cells = [f"{small['shuffled']:.1f}", f"{small['Cut']:.1f}", "–", f"{small['best']:.1f} (the best)"]
+    lines.append(f"| {len(facts['small'])} sets of 16 neighbours, B = 4: median size | {' | '.join(cells)} |")
+    for row in facts["larger"]:
+        cells = [f"{row['size'][kind]:.0f}" for kind in kinds]
+        lines.append(f"| N = {row['samples']:,}, B = {row['batch_size']}: size | {' | '.join(cells)} |")
+    scores = {kind: [100 * run["top1"] for run in facts["runs"] if run["batches"] == kind] for kind in kinds}
+    if facts["runs"]:
+        cells = [f"{statistics.fmean(found):.1f} %" for found in scores.values()]
+        head = f"top-1 after training on {facts['samples']:,}, seeds: {len(scores['swapped'])}"
+        lines.append(f"| {head} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(shares: Iterable[float]) -> float:
+    return 100 * statistics.fmean(shares)
+
+
 def _size(row: Facts | None) -> str:
     if row is None:
         return "–"
@@ -110,6 +184,9 @@ SOURCES = {
     "training": Source("training_results.json", training_table),
     "overhead": Source("overhead_results.json", overhead_table),
     "effective-size": Source("effective_size_results.json", effective_size_table),
+    "background-runs": Source("background_results.json", background_runs_table),
+    "background-gradients": Source("background_results.json", background_gradients_table),
+    "best-plans": Source("best_plans_results.json", best_plans_table),
     "batch-norm": Source("batch_norm_results.json", batch_norm_table),
 }
 

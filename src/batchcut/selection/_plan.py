@@ -52,7 +52,8 @@ class BatchPlan:
         margin_pairs: Pairs that share a batch although the margin takes their weight away.
         seconds: How long the planning took.
         effective: The effective batch size, where it is measured: by `measured`, which loaders, `batchcut select` and
-            `batchcut train` call, and selectors do not, since it can take as long as planning.
+            `batchcut train` call, and selectors do not, since it can take as long as planning. It is that of the
+            batches alone: a background, which the loss may add, makes it larger.
     """
 
     batches: Ints

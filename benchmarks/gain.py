@@ -1,0 +1,206 @@
+"""Does the effective batch size predict the gain? Retrieval gained over shuffled batches, against the ratio of sizes.
+
+`gain.py NAME ...` trains two small towers (see towers.py) on training rows of each NAME, an .npz file of pairs or
+"functions", by batches of several sizes and sorts. In the middle of each run it asks how large random batches would
+have to be to keep as much of the full-batch gradient with respect to the towers' weights as the batches of the run; at
+the end, how many held-out rows find their partner. `--images ROOT` trains on CIFAR-100 for a few epochs to see the
+effective sizes of its plans; the gain is that of training_results.json, from whole runs. With `--output`, figures are
+stored as JSON after each run, and runs that are there already are not made again; with `--picture`, they are drawn.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.background import EXTRAS, PLANS, Far, pushes, states_of, towers_at, weight_gradient
+from benchmarks.towers import Ints, Split, Towers, load, top1
+
+ROUNDING = 1e-5
+SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+Row = dict[str, Any]
+
+
+METHODS = {
+    "Shuffle": ("shuffled", "nothing"),
+    "Spectral": ("Spectral", "nothing"),
+    "Cut, no background": ("Cut", "nothing"),
+    "Cut": ("Cut", "old"),
+}
+
+
+def effective_size(towers: Towers, inputs: list[Tensor], batches: Ints, far: Far | None, seed: int) -> float:
+    """The size of random batches that keep as much of the full-batch gradient, with respect to the weights."""
+    units, count = towers.units(inputs), len(inputs[0])
+    full = _gradient(towers, inputs, units, torch.arange(count)[None], None)
+    rng, sizes = np.random.default_rng(seed), [size for size in SIZES if size < count]
+    curve = []
+    for size in sizes:
+        order = rng.permutation(count)[: count // size * size].reshape(-1, size)
+        curve.append(_kept(_gradient(towers, inputs, units, torch.from_numpy(order), None), full, count / order.size))
+    found = _gradient(towers, inputs, units, torch.from_numpy(batches), far)
+    kept = _kept(found, full, count / batches.size)
+    if kept >= 1 - ROUNDING:
+        return float(count)
+    known = np.maximum.accumulate(np.clip([0.0, *curve, 1.0], 0, 1))
+    return float(np.exp(np.interp(kept, known, np.log([1, *sizes, count]))))
+
+
+def _gradient(towers: Towers, inputs: list[Tensor], units: list[Tensor], batches: Tensor, far: Far | None) -> Tensor:
+    one_kind = torch.zeros(len(units[0]), dtype=torch.long)
+    parts, _ = pushes(units, batches, one_kind, far)
+    return weight_gradient(towers, inputs, [a + b for a, b in zip(*parts, strict=True)])
+
+
+def _kept(gradient: Tensor, full: Tensor, scale: float) -> float:
+    return float(scale * (gradient @ full) / full.square().sum())
+
+
+def run(
+    data: Split, method: str, *, batch_size: int, seed: int, epochs: int, samples: int, store: Path | None = None
+) -> Row:
+    """Trains once; the effective size is that after half of the epochs, by old rows of the epoch before."""
+    plan, extra = METHODS[method]
+    how: Row = {"seed": seed, "batch_size": batch_size, "epochs": epochs, "store": store}
+    states = [towers_at(data, weights) for weights in states_of(data, plan, extra, **how)]
+    before, now = states[epochs // 2 - 2], states[epochs // 2 - 1]
+    some = torch.from_numpy(np.random.default_rng(0).permutation(len(data.train[0]))[:samples].copy())
+    inputs = [side[some] for side in data.train]
+    u, v = (side.numpy() for side in now.units(inputs))
+    batches = PLANS[plan](u, v, batch_size, seed, 0)
+    far, asked = None, EXTRAS[extra]
+    if asked is not None:
+        drawn = torch.from_numpy(np.random.default_rng(seed).integers(len(some), size=(len(batches), asked.count)))
+        far = Far(drawn, [side[drawn] for side in before.units(inputs)], asked, len(some))
+    size = effective_size(now, inputs, batches, far, seed)
+    found = top1(states[-1].units(data.held))
+    return {"method": method, "batch_size": batch_size, "seed": seed, "size": size, "top1": found}
+
+
+def image_runs(root: Path, known: list[Row], *, epochs: int, seed: int) -> list[Row]:
+    """Effective sizes of plans of images, the median over a short run, with gains that are known from whole runs."""
+    from batchcut.training import config_of, recipe, with_overrides
+    from batchcut.training import train as train_by_config
+
+    rows = []
+    for method, name in {"Cut": "cut", "Spectral": "spectral"}.items():
+        settings = {"selection.selector.method": name, "data.root": json.dumps(str(root)), "seed": str(seed)}
+        settings |= {"epochs": str(epochs), "evaluation.every_epochs": "0", "evaluation.statistics": "0"}
+        settings |= {"selection.selector.pool": "40"} if name == "spectral" else {}
+        config = config_of(with_overrides(recipe("cifar100-small"), settings), source="recipe cifar100-small")
+        with tempfile.TemporaryDirectory() as folder:
+            train_by_config(config, Path(folder) / "run")
+            lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        events = [event for event in map(json.loads, lines) if event.get("effective_size")]
+        size = statistics.median(event["effective_size"]["size"] for event in events)
+        gain = next(r["gain"] for r in known if (r["data"], r["method"]) == ("images, seeds from 5", method))
+        rows.append({"data": "images", "method": method, "batch_size": config.batch_size, "size": size, "gain": gain})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def points(rows: list[Row]) -> list[Row]:
+    """For each set, method and batch size: ratio of sizes and gain over shuffled batches, means over seeds."""
+    found = []
+    keys = dict.fromkeys((row["data"], row["method"], row["batch_size"]) for row in rows if row["method"] != "Shuffle")
+    for data, method, batch_size in keys:
+        same = [row for row in rows if (row["data"], row["batch_size"]) == (data, batch_size)]
+        mine = [row for row in same if row["method"] == method]
+        base = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
+        gains = [row["gain"] if "gain" in row else row["top1"] - base[row["seed"]]["top1"] for row in mine]
+        ratio = statistics.geometric_mean(row["size"] / batch_size for row in mine)
+        found.append(
+            {"data": data, "method": method, "batch_size": batch_size, "ratio": ratio, "gain": statistics.fmean(gains)}
+        )
+    return found
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Gain against the ratio of sizes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "batchcut"  # the same results give the same file
+    from matplotlib import pyplot as plt
+
+    figure, panel = plt.subplots(figsize=(6.4, 4.2))
+    colors = {"pairs": "tab:blue", "functions": "tab:green", "images": "tab:red"}
+    marks = {"Spectral": "s", "Cut, no background": "o", "Cut": "D"}
+    shown = points(rows)
+    panel.scatter(1, 0, color="gray", marker="x", label="Shuffle")
+    for point in shown:
+        panel.scatter(
+            point["ratio"], 100 * point["gain"], color=colors[point["data"]], marker=marks[point["method"]], s=36
+        )
+        panel.annotate(
+            point["batch_size"], (point["ratio"], 100 * point["gain"]), (4, 4), textcoords="offset points", fontsize=7
+        )
+    for label, color in ((label, colors[label]) for label in dict.fromkeys(point["data"] for point in shown)):
+        panel.scatter([], [], color=color, label=label)
+    for label, mark in ((label, marks[label]) for label in dict.fromkeys(point["method"] for point in shown)):
+        panel.scatter([], [], color="gray", marker=mark, label=label)
+    panel.set(xscale="log", xlabel="effective batch size, over B (at each point: B)", ylabel="top-1 gained, points")
+    panel.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"], minor=False)
+    panel.minorticks_off()
+    panel.axhline(0, color="gray", linewidth=0.6)
+    panel.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Trains what is missing, prints, draws."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="*", help='.npz files with train_u and train_v, or "functions"')
+    parser.add_argument("--images", type=Path, help="folder that holds cifar-100-python")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[16, 32, 64, 128])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[70, 71])
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--samples", type=int, default=4096, help="that gradients are compared on")
+    parser.add_argument("--states", type=Path, help="folder to keep weights in")
+    parser.add_argument("--output", type=Path, help="store the figures here as JSON")
+    parser.add_argument("--picture", type=Path, help="draw them here")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    output: Path | None = options.output
+    rows: list[Row] = json.loads(output.read_text(encoding="utf-8"))["runs"] if output and output.exists() else []
+    for name in options.data:
+        data, label = load(name), "functions" if name == "functions" else "pairs"
+        for seed in options.seeds:
+            for batch_size in options.batch_sizes:
+                for method in options.methods:
+                    key = {"data": label, "method": method, "batch_size": batch_size, "seed": seed}
+                    if not any(key.items() <= row.items() for row in rows):
+                        store = None if options.states is None else options.states / label / str(batch_size)
+                        how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs, "store": store}
+                        rows.append({"data": label} | run(data, method, samples=options.samples, **how))
+                        print(json.dumps(rows[-1]), flush=True)
+                        _store(rows, output)
+    if options.images is not None and not any(row["data"] == "images" for row in rows):
+        known = json.loads((Path(__file__).parent / "training_results.json").read_text(encoding="utf-8"))["summary"]
+        rows += image_runs(options.images, known, epochs=4, seed=options.seeds[0])
+        _store(rows, output)
+    for point in points(rows):
+        print(json.dumps(point))
+    if options.picture is not None:
+        draw(rows, options.picture)
+
+
+def _store(rows: list[Row], path: Path | None) -> None:
+    if path is not None:
+        path.write_text(json.dumps({"points": points(rows), "runs": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
