@@ -151,7 +151,7 @@ class Mined(Shuffled):
         if epoch == 0:
             return super().loss(index, u, v, epoch=epoch, step=step)
         task, in_v, in_u = self.task, self.for_u[index], self.for_v[index]
-        far_v, far_u = task.towers.right(task.y[in_v]), task.towers.left(task.x[in_u])
+        far_u, far_v = task.towers(task.x[in_u], task.y[in_v])
         closed = tuple((index[:, None] == mined) | (mined < 0) for mined in (in_v, in_u))
         return loss_with_negatives(u, v, far_u, far_v, (closed[0], closed[1]), temperature=task.temperature)
 
@@ -227,14 +227,15 @@ def train_by(name: str, split: Split, config: Config) -> Outcome:
     optimizer = build_optimizer(towers, config.optimizer, config.peak_rate)
     rival = RIVALS[name](Task(config, x, y, towers))
     start = time.perf_counter()
-    steps = _loop(rival, optimizer)
+    steps = run_loop(rival, optimizer)
     seconds = time.perf_counter() - start
     with torch.no_grad():
         score = retrieval(*(side.numpy() for side in towers(test_x, test_y)))
     return Outcome(top1=score.top1, steps=steps, seconds=seconds)
 
 
-def _loop(rival: Shuffled, optimizer: torch.optim.Optimizer) -> int:
+def run_loop(rival: Shuffled, optimizer: torch.optim.Optimizer) -> int:
+    """Trains to the end; returns how many steps were taken."""
     task, done = rival.task, 0
     config = task.config
     steps = config.epochs * (len(task.x) // config.batch_size)
