@@ -17,6 +17,7 @@ from batchcut.data import Pairs, Split
 from batchcut.evaluation import retrieval
 from batchcut.losses import SogCLR, contrastive_loss
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler
+from batchcut.sampling._rows import rows_of
 from batchcut.selection import Selector, Shuffle
 from batchcut.training import Config
 from batchcut.training._model import Towers, build_model
@@ -78,6 +79,11 @@ class Shuffled:
 
     def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
         """Called after each step."""
+
+    def recorded(self, used: NDArray[np.int64], epoch: int) -> tuple[Tensor, Tensor]:
+        """The embeddings in the bank, as plans are made from them: random rows stand in for what was never recorded."""
+        random = np.random.default_rng([self.task.config.seed, epoch])
+        return rows_of(self.bank, used, random, average_views=False)
 
 
 class Planned(Shuffled):
@@ -141,7 +147,7 @@ class Mined(Shuffled):
     def batches(self, epoch: int) -> Batches:
         """Shuffled; negatives are mined here."""
         if epoch > 0:
-            u, v = self.bank.u, self.bank.v
+            u, v = self.recorded(np.arange(len(self.bank)), epoch)
             self.for_u = hardest_negatives(u, v, relative_margin=RELATIVE_MARGIN)
             self.for_v = hardest_negatives(v, u, relative_margin=RELATIVE_MARGIN)
         return super().batches(epoch)
@@ -176,7 +182,7 @@ class Grouped(Shuffled):
         if epoch == 0:
             return shuffled
         used = np.sort(np.concatenate(shuffled))
-        seed, u, v = self.task.config.seed, self.bank.u[used], self.bank.v[used]
+        seed, (u, v) = self.task.config.seed, self.recorded(used, epoch)
         select, temperature = self.task.config.selection.selector, self.task.temperature
         plan = select(u, v, batch_size=self.size, seed=seed, epoch=epoch, temperature=temperature)
         groups = np.random.default_rng([seed, epoch]).permutation(used[plan.batches])
