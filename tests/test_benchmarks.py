@@ -46,11 +46,11 @@ def test_a_rival_that_repeats_samples_is_held_to_account_by_sample() -> None:
     ours = {"loss": 0.3, "by_sample": 0.3, "batches": 100, "exact": True, "seconds": 1.0}
     walk = {"loss": 0.4, "by_sample": 0.2, "batches": 1000, "exact": False, "seconds": 1.0}
     rows = {"S2": {"Shuffle": ours, "Cut": ours, "Cut, 1 round": ours, "walk": walk, "cells": ours | {"loss": 0.6}}}
-    found = {bar.name: (pytest.approx(bar.value), bar.passed) for bar in bars(rows, {})}
+    found = {bar.name: (round(bar.value, 6), bar.passed) for bar in bars(rows, {})}
     assert found == {
         "S2: Cut against walk, times the loss of a sample": (1.5, True),
         "S2: Cut against cells, times the loss": (0.5, False),
     }
-    assert [(note.name, pytest.approx(note.value)) for note in notes(rows)] == [
+    assert [(note.name, round(note.value, 6)) for note in notes(rows)] == [
         ("S2: Cut against walk, times the loss of a batch, 10.0 times as many", 0.75)
     ]

@@ -88,6 +88,31 @@ def test_training_table_shows_the_summary(tmp_path: Path) -> None:
     ]
 
 
+def test_batch_sizes_table_shows_both_kinds_side_by_side_and_the_bars(tmp_path: Path) -> None:
+    shuffled = {"data": "pairs", "batch_size": 32, "method": "shuffle", "rate": 5e-4, "seeds": 5, "top1": 0.755}
+    shuffled |= {"spread": 0.004, "gain": 0.0, "gain_spread": 0.0, "seconds": None}
+    planned = shuffled | {"method": "cut", "rate": 1e-3, "top1": 0.79512, "gain": 0.04, "gain_spread": 0.003}
+    bar = {"data": "pairs", "name": "highest over lowest", "value": 0.012, "bound": 0.01, "at_least": False}
+    facts = {"summary": [shuffled, planned | {"seconds": 14.26}], "bars": [bar | {"passed": False}]}
+    (tmp_path / "batch_sizes_results.json").write_text(json.dumps(facts), encoding="utf-8")
+    assert tables.table("batch-sizes", tmp_path).splitlines()[2:] == [
+        "| pairs | 32 | 75.50 ± 0.40 % | 79.51 ± 0.40 % | +4.00 ± 0.30 | 0.0005, 0.001 | 5 | –, 14.3 |",
+        "",
+        "- pairs: highest over lowest: +1.20 points, must be ≤ 1: **fail**",
+    ]
+
+
+def test_rivals_table_shows_gains_over_shuffled_batches(tmp_path: Path) -> None:
+    shuffled = {"data": "pairs", "rival": "shuffled", "seeds": 5, "top1": 0.755, "spread": 0.004}
+    shuffled |= {"gain": 0.0, "gain_spread": 0.0, "seconds": 9.04}
+    rival = shuffled | {"rival": "groups of 8", "top1": 0.785, "gain": 0.03, "gain_spread": None, "seconds": None}
+    (tmp_path / "rivals_training_results.json").write_text(json.dumps({"summary": [shuffled, rival]}), encoding="utf-8")
+    assert tables.table("rivals-training", tmp_path).splitlines()[2:] == [
+        "| pairs | shuffled | 5 | 75.50 ± 0.40 % |  | 9.0 |",
+        "| pairs | groups of 8 | 5 | 78.50 ± 0.40 % | +3.00 | – |",
+    ]
+
+
 def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
     facts = {"images": 15_000, "real": True, "batch_size": 32, "steps": 468, "step": 0.04, "timed": 150}
     facts |= {"epoch": 20.0, "recording": 0.1, "planning": 0.6, "sampling": 0.02, "added": 0.036, "cpu_added": 0.042}

@@ -11,6 +11,7 @@ import torch
 from benchmarks import batch_sizes, rivals_training
 from benchmarks.rivals_loop import RIVALS, Grouped, Mined, MovingAverage, Task, WithMemory, run_loop, train_by
 from benchmarks.rivals_losses import Memory, hardest_negatives, loss_with_negatives
+from benchmarks.training_report import plot_batch_sizes
 from benchmarks.training_runs import measured_run, without_test, write_pairs
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -259,3 +260,20 @@ def test_bars_of_batch_sizes_can_fail(
         for size, top1 in scores.items()
     ]
     assert [bar["passed"] for bar in batch_sizes.bars(lines)] == passed
+
+
+def test_the_picture_is_drawn_for_light_and_for_dark_pages(tmp_path: Path) -> None:
+    lines = [
+        {"data": data, "batch_size": size, "method": method, "top1": 0.7, "spread": spread}
+        for data in ("pairs", "functions")
+        for size, spread in ((32, 0.01), (64, None))
+        for method in ("shuffle", "cut")
+    ]
+    light, dark = tmp_path / "light.svg", tmp_path / "dark.svg"
+    plot_batch_sizes({"summary": lines}, light, dark)
+    assert (
+        light.read_text(encoding="utf-8").count("batch size")
+        == dark.read_text(encoding="utf-8").count("batch size")
+        > 0
+    )
+    assert "#16181c" in dark.read_text(encoding="utf-8")
