@@ -205,8 +205,8 @@ def test_what_is_held_out_is_a_tenth_of_the_training_rows(split: Split) -> None:
 
 
 def test_rates_grow_with_the_root_of_the_batch_size() -> None:
-    assert batch_sizes.rates_of(32) == [5e-4, 1e-3, 2e-3]
-    assert batch_sizes.rates_of(128) == [1e-3, 2e-3, 4e-3]
+    assert batch_sizes.rates_of(32) == [2.5e-4, 5e-4, 1e-3]
+    assert batch_sizes.rates_of(128) == [5e-4, 1e-3, 2e-3]
 
 
 def _row(method: str, rate: float, part: str, seed: int, top1: float, size: int = 32) -> dict[str, Any]:
@@ -223,21 +223,21 @@ def _chosen(method: str, best: float, size: int = 32) -> list[dict[str, Any]]:
 
 
 def test_a_rate_is_chosen_by_what_was_held_out_once_all_are_there() -> None:
-    rows = _chosen("cut", 2e-3)
-    assert batch_sizes.chosen_rates(rows) == {("pairs", 32, "cut"): 2e-3}
-    misleading = [_row("cut", 5e-4, "test", seed, 0.99) for seed in (50, 51, 60)]
-    assert batch_sizes.chosen_rates(rows + misleading) == {("pairs", 32, "cut"): 2e-3}
+    rows = _chosen("cut", 5e-4)
+    assert batch_sizes.chosen_rates(rows) == {("pairs", 32, "cut"): 5e-4}
+    misleading = [_row("cut", 2.5e-4, "test", seed, 0.99) for seed in (50, 51, 60)]
+    assert batch_sizes.chosen_rates(rows + misleading) == {("pairs", 32, "cut"): 5e-4}
     assert batch_sizes.chosen_rates(rows[1:]) == {}
 
 
 def test_a_summary_counts_the_chosen_rate_on_the_test_part_and_pairs_seeds() -> None:
-    rows = _chosen("cut", 2e-3) + _chosen("shuffle", 1e-3)
-    rows += [_row("cut", 2e-3, "test", 60, 0.8), _row("cut", 2e-3, "test", 61, 0.7), _row("cut", 1e-3, "test", 60, 0.1)]
+    rows = _chosen("cut", 5e-4) + _chosen("shuffle", 1e-3)
+    rows += [_row("cut", 5e-4, "test", 60, 0.8), _row("cut", 5e-4, "test", 61, 0.7), _row("cut", 1e-3, "test", 60, 0.1)]
     rows += [_row("shuffle", 1e-3, "test", 61, 0.6)]
     timed = [{"data": "pairs", "batch_size": 32, "method": "cut", "loop": loop} for loop in (9.0, 5.0, 6.0)]
     shuffled, planned = batch_sizes.summary(rows, timed)
     assert (shuffled["method"], shuffled["seeds"], shuffled["seconds"]) == ("shuffle", 1, None)
-    assert (planned["rate"], planned["seeds"], planned["seconds"]) == (2e-3, 2, 6.0)
+    assert (planned["rate"], planned["seeds"], planned["seconds"]) == (5e-4, 2, 6.0)
     assert planned["top1"] == pytest.approx(0.75)
     assert planned["gain"] == pytest.approx(0.1)
     assert planned["gain_spread"] is None
