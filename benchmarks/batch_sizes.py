@@ -221,6 +221,8 @@ def run(results: Results, data: str, split: Split, options: argparse.Namespace) 
                 results.add(asked, files[HELD_OUT])
         seeds = range(options.first_seed, options.first_seed + options.seeds)
         chosen = chosen_rates(results.runs)
+        if missing := [size for size in options.sizes for kind in METHODS if (data, size, kind) not in chosen]:
+            sys.exit(f"--time needs rates that were chosen; {options.output} has none of {data}, B = {missing[0]}")
         for seed in seeds:
             for size in options.sizes:
                 for method in METHODS:

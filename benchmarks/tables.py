@@ -123,7 +123,8 @@ def table(name: str, results: Path) -> str:
     path = results / SOURCES[name].file
     if not path.exists():
         return ABSENT
-    return SOURCES[name].table(json.loads(path.read_text(encoding="utf-8")))
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    return SOURCES[name].table(facts) if facts.get("summary", True) else ABSENT
 
 
 def rewritten(page: str, results: Path) -> str:
@@ -155,7 +156,7 @@ def _draw(results: Path, pictures: Path) -> None:
     selection, sizes = (results / SOURCES[name].file for name in ("selection", "batch-sizes"))
     if selection.exists():
         selection_report.plot(json.loads(selection.read_text(encoding="utf-8")), pictures / "selection.svg")
-    if sizes.exists():
+    if sizes.exists() and json.loads(sizes.read_text(encoding="utf-8"))["summary"]:
         light, dark = (pictures / f"batch-sizes{ending}.svg" for ending in ("", "-dark"))
         training_report.plot_batch_sizes(json.loads(sizes.read_text(encoding="utf-8")), light, dark)
 

@@ -10,34 +10,63 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
+_PICTURES = (".svg#only-light", "-dark.svg#only-dark")
+_NO_RIVALS = ("shuffled", "default", "`Cut`, no background")
 _KINDS = {"shuffle": ("shuffled", BLUE, "o", "--"), "cut": ("default", VERMILION, "s", "-")}
 
 
 def batch_sizes_table(facts: Facts) -> str:
-    """A line for each data set and size, and below it whether the bars hold."""
+    """The answer in a sentence, a line for each data set and size, whether the bars hold, and the picture."""
+    found = {(row["data"], row["batch_size"], row["method"]): row for row in facts["summary"]}
+    whole = [key for key in dict.fromkeys(key[:2] for key in found) if all((*key, kind) in found for kind in _KINDS)]
+    answers = [
+        _range(data, [found[key] for key in found if key[0] == data]) for data in dict.fromkeys(d for d, _ in whole)
+    ]
     lines = [
         "| data | B | shuffled | default | gain | learning rates | seeds | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    found = {(row["data"], row["batch_size"], row["method"]): row for row in facts["summary"]}
-    for data, size in dict.fromkeys((data, size) for data, size, _ in found):
-        pair = [found.get((data, size, method)) for method in _KINDS]
-        if None not in pair:
-            shuffled, planned = (row for row in pair if row is not None)
-            rates = f"{shuffled['rate']:.2g}, {planned['rate']:.2g}"
-            scores = f"{_score(shuffled)} | {_score(planned)} | {_gain(planned)}"
-            seconds = f"{_seconds(shuffled)}, {_seconds(planned)}"
-            lines.append(f"| {data} | {size} | {scores} | {rates} | {planned['seeds']} | {seconds} |")
-    return "\n".join([*lines, "", *map(_bar, facts["bars"])])
+    for data, size in whole:
+        shuffled, planned = (found[data, size, method] for method in _KINDS)
+        rates = f"{shuffled['rate']:.2g}, {planned['rate']:.2g}"
+        scores = f"{_score(shuffled)} | {_score(planned)} | {_gain(planned)}"
+        seconds = f"{_seconds(shuffled)}, {_seconds(planned)}"
+        lines.append(f"| {data} | {size} | {scores} | {rates} | {planned['seeds']} | {seconds} |")
+    pictures = [f"![Retrieval against batch size](img/batch-sizes{ending})" for ending in _PICTURES]
+    return "\n".join([*answers, "", *lines, "", *map(_bar, facts["bars"]), "", *pictures])
+
+
+def _range(data: str, rows: list[Facts]) -> str:
+    """From which to which score each kind of batches goes over all sizes."""
+    spans = []
+    for method, (label, *_) in _KINDS.items():
+        top1 = [100 * row["top1"] for row in rows if row["method"] == method]
+        spans.append(f"{label} batches from {min(top1):.1f} to {max(top1):.1f} %")
+    sizes = sorted({row["batch_size"] for row in rows})
+    return f"On {data}, from B = {sizes[0]} to {sizes[-1]}, {' and '.join(spans)}."
 
 
 def rivals_table(facts: Facts) -> str:
-    """A line for each data set and rival."""
+    """The answer in a sentence, and a line for each data set and rival."""
+    answers = [_best(data, facts["summary"]) for data in dict.fromkeys(row["data"] for row in facts["summary"])]
     lines = ["| data | batches and loss | seeds | top-1 | gain | seconds |", "|---|---|---|---|---|---|"]
     for row in facts["summary"]:
         gain = "" if row["rival"] == "shuffled" else _gain(row)
         lines.append(f"| {row['data']} | {row['rival']} | {row['seeds']} | {_score(row)} | {gain} | {_seconds(row)} |")
-    return "\n".join(lines)
+    return "\n".join([*filter(None, answers), "", *lines])
+
+
+def _best(data: str, rows: list[Facts]) -> str:
+    """The gain of the default beside that of the best rival; nothing while one of them is missing."""
+    gains = {row["rival"]: row["gain"] for row in rows if row["data"] == data and row["gain"] is not None}
+    others = [name for name in gains if name not in _NO_RIVALS]
+    if "default" not in gains or not others:
+        return ""
+    best = max(others, key=gains.__getitem__)
+    ours, theirs = (f"{100 * gains[name]:+.1f}" for name in ("default", best))
+    return (
+        f"On {data} the default gains {ours} points over shuffled batches; of all others, {best} gains most, {theirs}."
+    )
 
 
 def _score(row: Facts) -> str:
