@@ -122,4 +122,5 @@ def _draw_set(panel: "Axes", data: str, rows: list[Facts]) -> None:
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.set(title=data, xlabel="batch size", ylabel="top-1, %")
     panel.grid(axis="y", color=faint(), alpha=0.3, linewidth=0.6)
-    panel.legend(loc="lower right")
+    panel.minorticks_off()
+    panel.legend(loc="best")
