@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.rivals import RIVALS
-from benchmarks.selection_bars import Rows, bars
+from benchmarks.selection_bars import Rows, bars, notes
 from benchmarks.selection_checks import first_call, share_of_bound, share_of_optimum
 from benchmarks.selection_report import times_used
 from benchmarks.selection_sets import PairSet, make
@@ -76,13 +76,16 @@ def main() -> int:
     for bar in found:
         console.print(bar.line(), style=None if bar.passed else "bold red", highlight=False)
     facts["bars"] = [{**bar._asdict(), "passed": bar.passed} for bar in found]
+    facts["notes"] = [note._asdict() for note in notes(rows)]
+    for note in notes(rows):
+        console.print(note.line(), highlight=False)
     _write(options.json, facts)
     return 0 if all(bar.passed for bar in found) else 1
 
 
 def _known(path: Path | None) -> dict[str, Any]:
     """The results that are stored already: a run adds to them, so that sets can be run one by one."""
-    empty: dict[str, Any] = {"about": {}, "rows": {}, "bounds": {}, "checks": {}, "bars": []}
+    empty: dict[str, Any] = {"about": {}, "rows": {}, "bounds": {}, "checks": {}, "bars": [], "notes": []}
     stored: dict[str, Any] = json.loads(path.read_text()) if path and path.exists() else empty
     return {**empty, **stored, "machine": _machine()}
 

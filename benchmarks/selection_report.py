@@ -41,12 +41,13 @@ def times_used(row: dict[str, Any]) -> str:
 
 
 def bars_table(facts: dict[str, Any]) -> str:
-    """The bars in Markdown."""
+    """The bars in Markdown, and after them what is there for information."""
     lines = ["| bar | measured | must be | |", "|---|---|---|---|"]
     for bar in facts["bars"]:
         sign = "≥" if bar["at_least"] else "≤"
         verdict = "pass" if bar["passed"] else "**fail**"
         lines.append(f"| {bar['name']} | {bar['value']:.3g} | {sign} {bar['bound']:g} | {verdict} |")
+    lines += [f"| {note['name']} | {note['value']:.3g} | – | for information |" for note in facts["notes"]]
     return "\n".join(lines)
 
 

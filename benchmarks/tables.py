@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import selection_report
+from benchmarks import selection_report, training_report
 
 ROOT = Path(__file__).resolve().parents[1]
 ABSENT = "*not measured yet*"
@@ -182,6 +182,8 @@ SOURCES = {
     "selection-bars": Source("selection_results.json", selection_report.bars_table),
     "hardness": Source("selection_results.json", selection_report.dial_table),
     "training": Source("training_results.json", training_table),
+    "batch-sizes": Source("batch_sizes_results.json", training_report.batch_sizes_table),
+    "rivals-training": Source("rivals_training_results.json", training_report.rivals_table),
     "overhead": Source("overhead_results.json", overhead_table),
     "effective-size": Source("effective_size_results.json", effective_size_table),
     "background-runs": Source("background_results.json", background_runs_table),
@@ -198,7 +200,8 @@ def table(name: str, results: Path) -> str:
     path = results / SOURCES[name].file
     if not path.exists():
         return ABSENT
-    return SOURCES[name].table(json.loads(path.read_text(encoding="utf-8")))
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    return SOURCES[name].table(facts) if facts.get("summary", True) else ABSENT
 
 
 def rewritten(page: str, results: Path) -> str:
@@ -212,9 +215,9 @@ def pages(docs: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Rewrites the pages and draws the plot."""
+    """Rewrites the pages and draws the plots."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-plot", action="store_true", help="leave docs/img/selection.svg alone")
+    parser.add_argument("--no-plot", action="store_true", help="leave the pictures in docs/img alone")
     options = parser.parse_args()
     results, docs = ROOT / "benchmarks", ROOT / "docs"
     for path in pages(docs):
@@ -222,9 +225,17 @@ def main() -> None:
         after = rewritten(before, results)
         path.write_text(after, encoding="utf-8")
         print(f"{path.relative_to(ROOT)}: {'as it was' if after == before else 'written'}")
-    selection = results / SOURCES["selection"].file
-    if selection.exists() and not options.no_plot:
-        selection_report.plot(json.loads(selection.read_text(encoding="utf-8")), docs / "img" / "selection.svg")
+    if not options.no_plot:
+        _draw(results, docs / "img")
+
+
+def _draw(results: Path, pictures: Path) -> None:
+    selection, sizes = (results / SOURCES[name].file for name in ("selection", "batch-sizes"))
+    if selection.exists():
+        selection_report.plot(json.loads(selection.read_text(encoding="utf-8")), pictures / "selection.svg")
+    if sizes.exists() and json.loads(sizes.read_text(encoding="utf-8"))["summary"]:
+        light, dark = (pictures / f"batch-sizes{ending}.svg" for ending in ("", "-dark"))
+        training_report.plot_batch_sizes(json.loads(sizes.read_text(encoding="utf-8")), light, dark)
 
 
 if __name__ == "__main__":

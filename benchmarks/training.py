@@ -9,22 +9,20 @@ and runs that are there already are not made again.
 """
 
 import argparse
-import hashlib
 import json
 import multiprocessing
 import os
 import statistics
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
-from batchcut.sampling import EmbeddingBank
-from batchcut.training import Config, config_of, recipe, to_toml, train, with_overrides
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.training_runs import Row, digest, loop_seconds, measured_run, percent, spread, store, stored_rows
+
+from batchcut.training import Config, config_of, recipe, with_overrides
 
 SELECTOR = "selection.selector."
 POOLED = {"method": "cut"}
@@ -46,8 +44,6 @@ METHODS: dict[str, dict[str, str]] = {
 }
 USUAL = ["Shuffle", "Spectral", "Cut, no background", "Cut"]
 
-Row = dict[str, Any]
-
 
 def main() -> None:
     """Runs every combination that was asked for."""
@@ -58,9 +54,9 @@ def main() -> None:
         for seed in range(options.first_seed, options.first_seed + options.seeds)
         for method in options.methods
     ]
-    rows = _stored(options.output)
+    rows = stored_rows(options.output)
     known = {row["config"] for row in rows}
-    missing = [run for run in asked if _digest(run[0]) not in known]
+    missing = [run for run in asked if digest(run[0]) not in known]
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_start, initargs=(threads,)) as pool:
@@ -78,16 +74,8 @@ def _start(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def _stored(path: Path | None) -> list[Row]:
-    if path is None or not path.exists():
-        return []
-    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))["runs"]
-    return rows
-
-
 def _store(path: Path | None, rows: list[Row]) -> None:
-    if path is not None:
-        path.write_text(json.dumps({"summary": _summary(rows), "runs": rows}, indent=1) + "\n", encoding="utf-8")
+    store(path, {"summary": _summary(rows), "runs": rows})
 
 
 def _options() -> argparse.Namespace:
@@ -150,46 +138,9 @@ def _config(options: argparse.Namespace, data: str, objective: str, method: str,
     return config_of(with_overrides(recipe(name), settings), source=f"recipe {name}")
 
 
-def _digest(config: Config) -> str:
-    """A name for the settings of a run, wherever its data lie."""
-    lines = [line for line in to_toml(config).splitlines() if not line.startswith(("root =", 'name = "pairs:'))]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
-
-
 def _measure(config: Config, data: str, objective: str, method: str, jobs: int) -> Row:
-    with tempfile.TemporaryDirectory() as folder:
-        with _timed_recording() as recording:
-            result = train(config, Path(folder) / "run")
-        text = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8")
-    events = [json.loads(line) for line in text.splitlines()]
-    curve = [(event["step"], event["top1"]) for event in events if event["event"] == "evaluation"]
-    return {
-        "config": _digest(config),
-        "jobs": jobs,
-        "data": data,
-        "objective": objective,
-        "method": method,
-        "seed": config.seed,
-        "steps": result.steps,
-        "top1": result.scores["top1"],
-        "curve": curve,
-        "seconds": {**result.seconds, "recording": sum(recording)},
-    }
-
-
-@contextmanager
-def _timed_recording() -> Iterator[list[float]]:
-    """Collects the seconds of each call of `EmbeddingBank.record`, which the training loop counts as its own."""
-    seconds: list[float] = []
-    record = EmbeddingBank.record
-
-    def timed(*arguments: Any, **named: Any) -> None:
-        start = time.perf_counter()
-        record(*arguments, **named)
-        seconds.append(time.perf_counter() - start)
-
-    with mock.patch.object(EmbeddingBank, "record", timed):
-        yield seconds
+    about = {"config": digest(config), "jobs": jobs, "data": data, "objective": objective, "method": method}
+    return about | {"seed": config.seed} | measured_run(config)
 
 
 def _summary(rows: Sequence[Row]) -> list[Row]:
@@ -205,7 +156,7 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
         shares = [_share_of_steps(row, base) for row, base in pairs]
         alone = [(row, base) for row, base in pairs if row["jobs"] == base["jobs"] == 1]
         added = [_added(row) for row, _ in alone if "recording" in row["seconds"]]
-        slower = [_loop_seconds(row) / _loop_seconds(base) - 1 for row, base in alone]
+        slower = [loop_seconds(row) / loop_seconds(base) - 1 for row, base in alone]
         reached = [share for share in shares if share is not None]
         scores = [row["top1"] for row in runs]
         summary.append(
@@ -215,7 +166,7 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
                 "method": method,
                 "seeds": len(runs),
                 "top1": statistics.fmean(scores),
-                "spread": statistics.stdev(scores) if len(scores) > 1 else None,
+                "spread": spread(scores),
                 "gain": statistics.fmean(row["top1"] - base["top1"] for row, base in pairs) if pairs else None,
                 "share_of_steps": statistics.fmean(reached) if reached and len(reached) == len(shares) else None,
                 "added_time": statistics.fmean(added) if added else None,
@@ -236,14 +187,9 @@ def _added(row: Row) -> float:
     return float((seconds["planning"] + seconds["recording"]) / (seconds["training"] - seconds["recording"]))
 
 
-def _loop_seconds(row: Row) -> float:
-    """Recording, planning and sampling count; evaluation and checkpoints do not."""
-    return float(row["seconds"]["training"] + row["seconds"]["planning"])
-
-
 def _line(row: Row) -> str:
     name = f"{row['data']} {row['objective']} {row['method']} seed {row['seed']}"
-    return f"{name}: top-1 {row['top1']:.2%}, {_loop_seconds(row):.1f} s ({row['seconds']['planning']:.1f} s planning)"
+    return f"{name}: top-1 {row['top1']:.2%}, {loop_seconds(row):.1f} s ({row['seconds']['planning']:.1f} s planning)"
 
 
 def _table(summary: Sequence[Row]) -> str:
@@ -254,16 +200,12 @@ def _table(summary: Sequence[Row]) -> str:
     lines = [header]
     for row in summary:
         numbers = (
-            f"{_percent(row['top1']):>9}{_percent(row['spread']):>9}{_percent(row['gain']):>9}"
+            f"{percent(row['top1']):>9}{percent(row['spread']):>9}{percent(row['gain']):>9}"
             f"{'-' if row['share_of_steps'] is None else format(row['share_of_steps'], '.2f'):>8}"
-            f"{_percent(row['added_time']):>9}{_percent(row['slower']):>9}"
+            f"{percent(row['added_time']):>9}{percent(row['slower']):>9}"
         )
         lines.append(f"{row['data']:22}{row['objective']:11}{row['method']:28}{numbers}")
     return "\n".join(lines)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2%}"
 
 
 if __name__ == "__main__":

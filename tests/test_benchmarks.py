@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.selection_bars import bars, notes
 from benchmarks.selection_loss import mean_loss_by_sample
 
 import batchcut as bc
@@ -39,3 +40,17 @@ def test_the_loss_of_a_sample_is_the_mean_over_its_batches(sides: tuple[np.ndarr
     expected = [(loss(0, [0, 1, 2]) + loss(0, [0, 3, 4])) / 2]
     expected += [loss(k, [0, 1, 2]) for k in (1, 2)] + [loss(k, [0, 3, 4]) for k in (3, 4)]
     assert mean_loss_by_sample(u, v, batches, 0.2) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_a_rival_that_repeats_samples_is_held_to_account_by_sample() -> None:
+    ours = {"loss": 0.3, "by_sample": 0.3, "batches": 100, "exact": True, "seconds": 1.0}
+    walk = {"loss": 0.4, "by_sample": 0.2, "batches": 1000, "exact": False, "seconds": 1.0}
+    rows = {"S2": {"Shuffle": ours, "Cut": ours, "Cut, 1 round": ours, "walk": walk, "cells": ours | {"loss": 0.6}}}
+    found = {bar.name: (round(bar.value, 6), bar.passed) for bar in bars(rows, {})}
+    assert found == {
+        "S2: Cut against walk, times the loss of a sample": (1.5, True),
+        "S2: Cut against cells, times the loss": (0.5, False),
+    }
+    assert [(note.name, round(note.value, 6)) for note in notes(rows)] == [
+        ("S2: Cut against walk, times the loss of a batch, 10.0 times as many", 0.75)
+    ]

@@ -65,6 +65,11 @@ def test_a_table_without_results_says_so(tmp_path: Path) -> None:
     assert tables.rewritten(written, tmp_path) == written
 
 
+def test_results_that_only_choose_are_no_table_yet(tmp_path: Path) -> None:
+    (tmp_path / "batch_sizes_results.json").write_text('{"summary": [], "bars": [], "runs": [1]}', encoding="utf-8")
+    assert tables.table("batch-sizes", tmp_path) == tables.ABSENT
+
+
 def test_training_table_shows_the_summary(tmp_path: Path) -> None:
     shuffled = {
         "data": "images",
@@ -85,6 +90,43 @@ def test_training_table_shows_the_summary(tmp_path: Path) -> None:
         "| images | simclr | Shuffle | 3 | 45.10 ± 0.42 % | +0.00 | 100% | 0.0% |",
         "| images | simclr | Cut | 3 | 48.34 % | +3.24 | 60% | 3.1% |",
         "| images | simclr | Spectral | 3 | 48.34 % | +3.24 | not reached by all | 3.1% |",
+    ]
+
+
+def test_batch_sizes_table_shows_both_kinds_side_by_side_and_the_bars(tmp_path: Path) -> None:
+    shuffled = {"data": "pairs", "batch_size": 32, "method": "shuffle", "rate": 5e-4, "seeds": 5, "top1": 0.755}
+    shuffled |= {"spread": 0.004, "gain": 0.0, "gain_spread": 0.0, "seconds": None}
+    planned = shuffled | {"method": "cut", "rate": 1e-3, "top1": 0.79512, "gain": 0.04, "gain_spread": 0.003}
+    bar = {"data": "pairs", "name": "highest over lowest", "value": 0.012, "bound": 0.01, "at_least": False}
+    facts = {"summary": [shuffled, planned | {"seconds": 14.26}], "bars": [bar | {"passed": False}]}
+    (tmp_path / "batch_sizes_results.json").write_text(json.dumps(facts), encoding="utf-8")
+    lines = tables.table("batch-sizes", tmp_path).splitlines()
+    assert (
+        lines[0]
+        == "On pairs, from B = 32 to 32, shuffled batches from 75.5 to 75.5 % and default batches from 79.5 to 79.5 %."
+    )
+    assert lines[4:7] == [
+        "| pairs | 32 | 75.50 ± 0.40 % | 79.51 ± 0.40 % | +4.00 ± 0.30 | 0.0005, 0.001 | 5 | –, 14.3 |",
+        "",
+        "- pairs: highest over lowest: +1.20 points, must be ≤ 1: **fail**",
+    ]
+
+
+def test_rivals_table_shows_gains_over_shuffled_batches(tmp_path: Path) -> None:
+    shuffled = {"data": "pairs", "rival": "shuffled", "seeds": 5, "top1": 0.755, "spread": 0.004}
+    shuffled |= {"gain": 0.0, "gain_spread": 0.0, "seconds": 9.04}
+    rival = shuffled | {"rival": "groups of 8", "top1": 0.785, "gain": 0.03, "gain_spread": None, "seconds": None}
+    ours = shuffled | {"rival": "default", "gain": 0.04}
+    (tmp_path / "rivals_training_results.json").write_text(
+        json.dumps({"summary": [shuffled, rival, ours]}), encoding="utf-8"
+    )
+    lines = tables.table("rivals-training", tmp_path).splitlines()
+    assert lines[0] == (
+        "On pairs the default gains +4.0 points over shuffled batches; of all others, groups of 8 gains most, +3.0."
+    )
+    assert lines[4:-1] == [
+        "| pairs | shuffled | 5 | 75.50 ± 0.40 % |  | 9.0 |",
+        "| pairs | groups of 8 | 5 | 78.50 ± 0.40 % | +3.00 | – |",
     ]
 
 
