@@ -184,6 +184,16 @@ def _spread(value: float | None, spread: float | None) -> str:
     return f"{100 * value:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
+def signal_table(facts: Facts) -> str:
+    """The signal of a step as training goes on, from `step_signal.py --output`."""
+    lines = ["| model | data | B | epochs done | planned | shuffled | ratio |", "|---" * 7 + "|"]
+    for row in facts["rows"]:
+        cells = [row["model"], row["data"], str(row["batch_size"]), str(row["epoch"])]
+        cells += [f"{row['planned']:.3f}", f"{row['shuffled']:.3f}", f"{row['planned'] / row['shuffled']:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _mean(shares: Iterable[float]) -> float:
     return 100 * statistics.fmean(shares)
 
@@ -207,6 +217,7 @@ SOURCES = {
     "batch-sizes": Source("batch_sizes_results.json", training_report.batch_sizes_table),
     "rivals-training": Source("rivals_training_results.json", training_report.rivals_table),
     "finetune": Source("finetune_results.json", finetune_table),
+    "signal": Source("step_signal_results.json", signal_table),
     "overhead": Source("overhead_results.json", overhead_table),
     "effective-size": Source("effective_size_results.json", effective_size_table),
     "background-runs": Source("background_results.json", background_runs_table),
