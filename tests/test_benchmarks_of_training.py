@@ -208,10 +208,10 @@ def test_signals_are_those_of_the_towers_after_each_epoch(data: towers.Split) ->
     rows = step_signal.of_towers(data, seed=0, batch_size=8, epochs=2)
     assert [row["epoch"] for row in rows] == [1, 2]
     assert all(0 < row[kind] < 1 for row in rows for kind in ("planned", "shuffled"))
-    units = _rows(96)
-    row = step_signal.measured(*units, batch_size=8, epoch=0)
-    plan = Cut(temperature=step_signal.TAU)(*units, batch_size=8)
-    assert row["planned"] == selection.step_signal(*units, plan, temperature=step_signal.TAU).planned
+    u, v = _rows(96)
+    row = step_signal.measured(u, v, batch_size=8, epoch=0)
+    plan = Cut(temperature=step_signal.TAU)(u, v, batch_size=8)
+    assert row["planned"] == selection.step_signal(u, v, plan, temperature=step_signal.TAU).planned
 
 
 def test_the_table_of_signals_shows_their_ratio() -> None:
