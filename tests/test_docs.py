@@ -130,6 +130,16 @@ def test_rivals_table_shows_gains_over_shuffled_batches(tmp_path: Path) -> None:
     ]
 
 
+def test_finetune_table_shows_gains_with_their_errors(tmp_path: Path) -> None:
+    score = {"mean": 0.6208, "spread": 0.004, "gain": 0.0368, "error": 0.0021}
+    row = {"data": "functions", "equal": "steps", "method": "planned", "seeds": 3, "slower": None}
+    row |= dict.fromkeys(("top1", "mrr10"), score) | {"ndcg10": score | {"gain": None, "spread": None}}
+    (tmp_path / "finetune_results.json").write_text(json.dumps({"summary": [row]}), encoding="utf-8")
+    assert tables.table("finetune", tmp_path).splitlines()[2:] == [
+        "| functions | steps | planned | 3 | 62.1 ± 0.4 | 3.7 ± 0.2 | 62.1 ± 0.4 | 3.7 ± 0.2 | 62.1 | – | – |"
+    ]
+
+
 def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
     facts = {"images": 15_000, "real": True, "batch_size": 32, "steps": 468, "step": 0.04, "timed": 150}
     facts |= {"epoch": 20.0, "recording": 0.1, "planning": 0.6, "sampling": 0.02, "added": 0.036, "cpu_added": 0.042}
