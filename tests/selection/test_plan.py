@@ -262,7 +262,11 @@ def with_value(batches: Any, row: int, column: int, value: int) -> Any:
             ValueError,
             "batches must hold indices below 22; got 22",
         ),
-        (lambda p: {"batches": with_value(p.batches, 0, 0, -2)}, ValueError, "batches must be full"),
+        (
+            lambda p: {"batches": with_value(p.batches, 0, 0, -2)},
+            ValueError,
+            "batches must hold indices below 22; got -2",
+        ),
         (
             lambda p: {"batches": with_value(p.batches, 4, 3, -2)},
             ValueError,
