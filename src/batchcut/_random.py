@@ -29,6 +29,9 @@ class Stream(IntEnum):
     EFFECTIVE_SIZE = 6
     """Anchors and random batches that the effective size of a plan is estimated from."""
 
+    CELLS = 7
+    """Samples that the cells of a set in files are fitted on."""
+
     VIEWS = 10
     """Views of images, for training."""
 

@@ -15,6 +15,10 @@ from ._streams import StreamPlanner as StreamPlanner
 # For frameworks, which find it in `PlannedBatchSampler.sampler`.
 from ._sampler import EpochSampler as EpochSampler
 
+# isort: split
+# For sets in files, of which a bank may be one.
+from ._bank_file import bank_rows as bank_rows
+
 __all__ = [
     "EmbeddingBank",
     "HardestOf",
