@@ -275,6 +275,7 @@ def test_a_killed_plan_goes_on_where_it_was(
     monkeypatch.setattr("batchcut.scale._memory.MOST_IN_CELL", 16384)
     monkeypatch.setattr("batchcut.scale._memory.MOST_IN_BLOCK", 262_144)
     pairs = write_pairs(65_536, dim=16)
+    expected = plan_of(pairs, tmp_path / "new", batch_size=64)
     process = start(pairs, tmp_path / "parts", 0.4)
     process.kill()
     process.communicate()
@@ -288,7 +289,7 @@ def test_a_killed_plan_goes_on_where_it_was(
         return original(*args)
 
     monkeypatch.setattr(module, "_joined", joined)
-    assert plan_of(pairs, tmp_path / "parts", batch_size=64) == plan_of(pairs, tmp_path / "new", batch_size=64)
+    assert plan_of(pairs, tmp_path / "parts", batch_size=64) == expected
     assert seen == done
 
 
