@@ -8,8 +8,8 @@ from typing import Any
 import joblib
 import pytest
 
-from batchcut.scale import _engine as module
-from batchcut.scale._engine import run_tasks
+from batchcut._progress import silent
+from batchcut.scale._engine import EngineError, Workers
 
 
 def touch(folder: Path, task: int) -> None:
@@ -20,8 +20,8 @@ def touch(folder: Path, task: int) -> None:
 
 def run(folder: Path, tasks: list[int], n_jobs: int | None = None) -> list[float]:
     told: list[float] = []
-    with joblib.parallel_config(backend="threading"):
-        run_tasks(partial(touch, folder), tasks, lambda task: folder / str(task), n_jobs, told.append)
+    with joblib.parallel_config(backend="threading"), Workers(n_jobs) as workers:
+        workers.run(partial(touch, folder), tasks, lambda task: folder / str(task), told.append)
     return told
 
 
@@ -49,24 +49,24 @@ def failing(original: Any, times: int, after: int) -> Any:
         for k, result in enumerate(original(*args)):
             if left[0] and k == after:
                 left[0] -= 1
-                raise module._EngineError("a worker was lost")
+                raise EngineError("a worker was lost")
             yield result
 
     return results
 
 
 def test_what_the_engine_lost_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_results", failing(module._results, times=2, after=1))
+    monkeypatch.setattr(Workers, "_results", failing(Workers._results, times=2, after=1))
     assert run(tmp_path, list(range(6)))[-1] == 1.0
     assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_an_engine_that_does_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*args: Any) -> Iterator[Any]:
-        raise module._EngineError("ModuleNotFoundError: No module named 'batchcut'")
+        raise EngineError("ModuleNotFoundError: No module named 'batchcut'")
         yield
 
-    monkeypatch.setattr(module, "_results", nothing)
+    monkeypatch.setattr(Workers, "_results", nothing)
     rule = "workers must stay, be able to import batchcut, and see the folder; got ModuleNotFoundError: No module"
     with pytest.raises(RuntimeError, match=rule):
         run(tmp_path, [0, 1])
@@ -74,4 +74,4 @@ def test_an_engine_that_does_nothing_is_given_up(tmp_path: Path, monkeypatch: py
 
 def test_a_worker_that_writes_elsewhere_is_found_out(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"see the folder; got .*elsewhere/0 is not there"):
-        run_tasks(partial(touch, tmp_path), [0], lambda task: tmp_path / "elsewhere" / str(task), None, lambda _: None)
+        Workers(None).run(partial(touch, tmp_path), [0], lambda task: tmp_path / "elsewhere" / str(task), silent)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import joblib
 
@@ -19,43 +19,57 @@ class _Failed:
         self.error = error
 
 
-def run_tasks(
-    work: Callable[[T], object], tasks: Sequence[T], output: Callable[[T], Path], n_jobs: int | None, told: Progress
-) -> None:
-    """Does all tasks whose output is not there yet, and tells the share of them that is done.
-
-    An error within a task ends the work. Where the engine itself fails, as when a worker is killed, what is not done is
-    tried again, as long as each time something gets done.
-    """
-    left = [task for task in tasks if not output(task).exists()]
-    while left:
-        before, trouble = len(left), None
-        told(1 - len(left) / len(tasks))
-        try:
-            for finished, failed in enumerate(_results(work, left, n_jobs), start=1):
-                if failed is not None:
-                    raise failed.error
-                told(1 - (before - finished) / len(tasks))
-        except _EngineError as error:
-            trouble = error
-        left = [task for task in tasks if not output(task).exists()]
-        if len(left) == before:
-            rule = "workers must stay, be able to import batchcut, and see the folder"
-            reason = f"{output(left[0])} is not there" if trouble is None else shortened(str(trouble))
-            raise RuntimeError(f"{rule}; got {reason}") from trouble
-    told(1.0)
-
-
-class _EngineError(Exception):
+class EngineError(Exception):
     """What the engine raises, and no task."""
 
 
-def _results(work: Callable[[T], object], tasks: list[T], n_jobs: int | None) -> Iterator[_Failed | None]:
-    """What becomes of each task, in the order in which they end."""
-    try:
-        yield from _parallel(n_jobs)(joblib.delayed(_attempt)(work, task) for task in tasks)
-    except Exception as error:
-        raise _EngineError(f"{type(error).__name__}: {error}") from error
+class Workers:
+    """joblib's workers, which are kept from one step to the next: engines take long to start them."""
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self._n_jobs = n_jobs
+        self._parallel: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        parallel, self._parallel = self._parallel, None
+        if parallel is not None:
+            parallel.__exit__(*error)
+
+    def run(self, work: Callable[[T], object], tasks: Sequence[T], output: Callable[[T], Path], told: Progress) -> None:
+        """Does all tasks whose output is not there yet, and tells the share of them that is done.
+
+        An error within a task ends the work. Where the engine itself fails, as when a worker is killed, what is not
+        done is tried again by new workers, as long as each time something gets done.
+        """
+        left = [task for task in tasks if not output(task).exists()]
+        while left:
+            before, trouble = len(left), None
+            told(1 - before / len(tasks))
+            try:
+                for finished, failed in enumerate(self._results(work, left), start=1):
+                    if failed is not None:
+                        raise failed.error
+                    told(1 - max(0, before - finished) / len(tasks))  # some may come that were given up before
+            except EngineError as error:
+                trouble = error  # by then joblib has new workers
+            left = [task for task in left if not output(task).exists()]
+            if len(left) == before:
+                rule = "workers must stay, be able to import batchcut, and see the folder"
+                reason = f"{output(left[0])} is not there" if trouble is None else shortened(str(trouble))
+                raise RuntimeError(f"{rule}; got {reason}") from trouble
+        told(1.0)
+
+    def _results(self, work: Callable[[T], object], tasks: list[T]) -> Iterator[_Failed | None]:
+        """What becomes of each task, in the order in which they end."""
+        try:
+            if self._parallel is None:
+                self._parallel = _parallel(self._n_jobs).__enter__()
+            yield from self._parallel(joblib.delayed(_attempt)(work, task) for task in tasks)
+        except Exception as error:
+            raise EngineError(f"{type(error).__name__}: {error}") from error
 
 
 def _parallel(n_jobs: int | None) -> Any:

@@ -36,7 +36,7 @@ from batchcut.selection import (
 from ._apart import swaps_apart
 from ._blocks import Block, blocks_of, draw_sums, read_array, record_type, write_array, write_block
 from ._cells import Cell, cell_bounds, cells_of, plan_cell
-from ._engine import run_tasks
+from ._engine import Workers
 from ._memory import DEFAULT_MEMORY, SAMPLES_PER_CENTER, Room, room_in
 from ._pair_files import Ints, PairFiles
 from ._parts import Parts, open_parts
@@ -158,7 +158,8 @@ def plan_in_cells(
     told = progress or silent
     with interrupts_kept(), open_parts(Path(folder), job.asked()) as parts:
         if not parts.plan.exists():
-            _make(job, parts, told, started)
+            with Workers(n_jobs) as workers:
+                _make(job, parts, workers, told, started)
         told(1.0)
         return BatchPlan.load(parts.plan)
 
@@ -177,16 +178,16 @@ def _covering(selector: Selector) -> Selector:
     return selector
 
 
-def _make(job: _Job, parts: Parts, told: Progress, started: float) -> None:
+def _make(job: _Job, parts: Parts, workers: Workers, told: Progress, started: float) -> None:
     """All steps, each of which takes up the parts that are there."""
     blocks = blocks_of(job.pairs, job.room.block_rows, parts.blocks)
     if not parts.centers.exists():
-        write_array(parts.centers, _centers(job, blocks, part_of(told, 0, _DRAWN)))
+        write_array(parts.centers, _centers(job, blocks, workers, part_of(told, 0, _DRAWN)))
     resting = job.resting
     kind, threads = record_type(job.pairs), job.threads
     tasks = [(block, _within(resting, block)) for block in blocks]
     assign = partial(_assign, kind, parts.centers, threads)
-    run_tasks(assign, tasks, lambda task: task[0].counts_path, job.n_jobs, part_of(told, _DRAWN, _ASSIGNED))
+    workers.run(assign, tasks, lambda task: task[0].counts_path, part_of(told, _DRAWN, _ASSIGNED))
 
     counts = np.array([read_array(block.counts_path) for block in blocks])
     bounds = cell_bounds(len(job.pairs) - len(resting), job.batch_size, job.room.cell_batches)
@@ -194,7 +195,7 @@ def _make(job: _Job, parts: Parts, told: Progress, started: float) -> None:
     if job.pairs.grouped:
         cells = _apart(cells, bounds, job.batch_size)
     plan = partial(_plan, replace(job, selector=_on_threads(job.selector, threads)))
-    run_tasks(plan, cells, lambda cell: cell.path, job.n_jobs, part_of(told, _ASSIGNED, _PLANNED))
+    workers.run(plan, cells, lambda cell: cell.path, part_of(told, _ASSIGNED, _PLANNED))
     _joined(job, cells, started).save(parts.plan)
     parts.clear()
 
@@ -209,14 +210,14 @@ def _assign(kind: np.dtype[np.void], centers: Path, threads: int, task: tuple[Bl
     write_block(block, kind, centers, resting, threads)
 
 
-def _centers(job: _Job, blocks: Sequence[Block], told: Progress) -> Any:
+def _centers(job: _Job, blocks: Sequence[Block], workers: Workers, told: Progress) -> Any:
     """The centres (F, d) in a chain, fitted on samples that are drawn from each block as its size deserves."""
     count = len(job.pairs)
     wanted = min(count, SAMPLES_PER_CENTER * job.centers)
     ends = [(block.first + len(block)) * wanted // count for block in blocks]
     numbers = [stop - start for start, stop in pairwise([0, *ends])]
     tasks = [(block, number) for block, number in zip(blocks, numbers, strict=True) if number]
-    run_tasks(partial(_draw, job.seed, job.epoch), tasks, lambda task: task[0].drawn_path, job.n_jobs, told)
+    workers.run(partial(_draw, job.seed, job.epoch), tasks, lambda task: task[0].drawn_path, told)
     x = np.concatenate([read_array(block.drawn_path) for block, _ in tasks])
     order = generator(Stream.CELLS, job.seed, job.epoch).permutation(len(x))
     with crew_of(job.threads) as crew:
