@@ -62,6 +62,7 @@ bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/renaming.py
 	$(BIN)/python benchmarks/selection.py
+	$(BIN)/python benchmarks/scale.py
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
