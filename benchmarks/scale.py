@@ -69,7 +69,8 @@ def _comparison(found: dict[str, Any]) -> str:
     cells, whole, (one, two) = found["cells"][0], found["whole"], found["workers"]
     return (
         f"in one piece: {whole['seconds']:.1f} s, {whole['peak'] / GIB:.2f} GiB, mean loss {whole['loss']:.4f}; "
-        f"in cells {cells['loss'] / whole['loss']:.3f} of the loss in {cells['seconds'] / whole['seconds']:.2f} of the time\n"
+        f"in cells {cells['loss'] / whole['loss']:.3f} of the loss, "
+        f"{cells['seconds'] / whole['seconds']:.2f} of the time\n"
         f"one worker of one thread: {one['seconds']:.1f} s; two: {two['seconds']:.1f} s, "
         f"{one['seconds'] / two['seconds']:.2f} times as fast; {two['moved'] / GIB:.2f} GiB of parts"
     )

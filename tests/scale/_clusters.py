@@ -15,9 +15,9 @@ from pathlib import Path
 import joblib
 import numpy as np
 import psutil
+from tests.scale.conftest import make_pairs
 
 from batchcut.scale import _memory, open_pair_files, plan_in_cells
-from conftest import make_pairs  # beside this file
 
 Pids = Callable[[], list[int]]
 
@@ -47,7 +47,8 @@ def ray() -> Iterator[Pids]:
     engine.init(address=cluster.address, log_to_driver=False)
     assert len(engine.nodes()) == 2
     register_ray()
-    with joblib.parallel_config(backend="ray", n_jobs=2):
+    again = {"max_restarts": -1, "max_task_retries": -1}  # else Ray gives up the whole pool
+    with joblib.parallel_config(backend="ray", n_jobs=2, ray_remote_args=again):
         yield lambda: children("PoolActor")
     engine.shutdown()
     cluster.shutdown()

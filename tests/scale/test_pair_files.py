@@ -109,6 +109,7 @@ def test_bad_files(tmp_path: Path) -> None:
     gap = write_bank(tmp_path / "gap", u, v, skipped=4)
     other = tmp_path / "other.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"u": list(u), "w": list(v)}), other)
+    np.savez(tmp_path / "x.npz", u=u, v=v)
     text = tmp_path / "text.txt"
     text.write_text("text")
     plain = write_parquet(tmp_path / "a.parquet", u, v)
@@ -132,12 +133,26 @@ def test_bad_files(tmp_path: Path) -> None:
         (ValueError, ([plain, grouped],), r"b\.parquet must have no groups, as .*a\.parquet does; got groups"),
         (ValueError, (plain, None, path["few"]), r"groups must be left out for \.parquet files"),
         (TypeError, (3,), "u must be the path of a file or a list of paths; got int"),
+        (ValueError, (tmp_path / "x.npz",), r"x\.npz must be \.npy, \.parquet, \.safetensors or the file of a bank"),
         (ValueError, ([],), "u must name a file; got none"),
     ]
     for error, (first, *more), rule in bad:
         second, groups = [*more, None, None][:2]
         with pytest.raises(error, match=rule):
             open_pair_files(first, second, groups=groups)
+
+
+def test_some_samples_are_drawn_from_all_shards(tmp_path: Path) -> None:
+    u, v = make_pairs(210)
+    files = [write_parquet(tmp_path / f"{k}.parquet", u[a:b], v[a:b]) for k, (a, b) in enumerate([(0, 70), (70, 210)])]
+    pairs = open_pair_files(files)
+    drawn = pairs.some(60, seed=1)
+    rows = [int(np.flatnonzero((u == row).all(axis=1))[0]) for row in drawn[0]]
+    assert rows == sorted(set(rows))
+    assert len(rows) == 60
+    assert rows[0] < 70 < rows[-1]
+    assert np.array_equal(v[rows], drawn[1])
+    assert np.array_equal(pairs.some(1000, seed=1)[0], u)
 
 
 def test_a_shard_that_shrinks_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from batchcut._errors import invalid, needs, wrong_dtype, wrong_type
 from batchcut._files import existing_file, reading
+from batchcut._random import Stream, generator
 from batchcut.data import open_arrays, open_npy, rows_of_lists
 
 Array = npt.NDArray[Any]
@@ -139,6 +140,19 @@ class PairFiles:
         """Whether each pair has a group."""
         return self.shards[0].grouped
 
+    def some(self, count: int, *, seed: int) -> tuple[Array, Array]:
+        """U and v of `count` samples drawn at random, or of all if there are fewer, in the order of their numbers."""
+        drawn = generator(Stream.CELLS, seed).choice(len(self), min(count, len(self)), replace=False)
+        found, first = list[Rows](), 0
+        for shard in self.shards:
+            for start, stop in shard.bounds(max(shard.count, 1)):
+                here = np.sort(drawn[(drawn >= first + start) & (drawn < first + stop)]) - first - start
+                if len(here):
+                    rows = shard.read(start, stop)
+                    found.append(Rows(rows.u[here], rows.v[here], None))
+            first += shard.count
+        return np.concatenate([rows.u for rows in found]), np.concatenate([rows.v for rows in found])
+
     @property
     def is_half(self) -> bool:
         """Whether all numbers are in half precision."""
@@ -215,6 +229,9 @@ def _mapped(paths: tuple[str, ...]) -> tuple[Array, Array, Array | None]:
         if not {"u", "v"} <= set(arrays_by_name):
             raise invalid(str(first), "hold the arrays u and v", ", ".join(arrays_by_name) or "none")
         return arrays_by_name["u"], arrays_by_name["v"], groups
+    if first.suffix == ".npz" or first.is_dir():
+        rule = "be .npy, .parquet, .safetensors or the file of a bank"
+        raise invalid(str(first), rule, first.suffix or "a folder")
     from batchcut.sampling import bank_rows  # which loads torch
 
     return *bank_rows(first), groups
