@@ -150,7 +150,7 @@ def _in_cells(folder: Path, rows: int, limit: float, *, n_jobs: int | None, thre
     started = time.perf_counter()
     with _Peak() as peak:
         plan = plan_in_cells(
-            pairs, folder=parts, batch_size=BATCH_SIZE, selector=selector, n_jobs=n_jobs, progress=watch
+            pairs, parts=parts, batch_size=BATCH_SIZE, selector=selector, n_jobs=n_jobs, progress=watch
         )
     seconds = time.perf_counter() - started
     shutil.rmtree(parts)

@@ -251,7 +251,7 @@ def test_parts_give_the_plan_of_cells_and_go_on(
         assert text in printed
     plan = BatchPlan.load(target)
     pairs = scale.open_pair_files(*sides)
-    assert plan == scale.plan_in_cells(pairs, folder=parts.with_name("new"), batch_size=8, seed=3, selector=Cut())
+    assert plan == scale.plan_in_cells(pairs, parts=parts.with_name("new"), batch_size=8, seed=3, selector=Cut())
     assert plan.settings["cells"] == 2
 
 
@@ -274,8 +274,8 @@ def test_parts_with_groups_and_json(sides: tuple[Path, Path], capsys: pytest.Cap
         (["--memory", "300"], "--memory must be given with --parts; got 300"),
         (["--parts", "p", "--memory", "1"], "memory must be at least 231211008 bytes for batches of 8, 8 wide"),
         (["--parts", "p", "--memory", "0"], "--memory must be at least 1; got 0"),
-        (["--parts", "u.npy"], "folder must be a folder; got u.npy, a file"),
-        (["--parts", "."], "folder must be empty, or hold the parts of the same plan; got ."),
+        (["--parts", "u.npy"], "--parts must be a folder; got u.npy, a file"),
+        (["--parts", "."], "--parts must be empty, or hold the parts of the same plan; got ."),
         (["--parts", "p", "--method", "ordered", "--k", "4"], "must be one that takes each sample once; got Ordered"),
     ],
 )

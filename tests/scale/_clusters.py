@@ -84,12 +84,12 @@ def main(engine: str, folder: Path) -> None:
     for name, side in zip("uv", make_pairs(30_000, dim=16), strict=True):
         np.save(folder / f"{name}.npy", side)
     pairs = open_pair_files(folder / "u.npy", folder / "v.npy")
-    alone = plan_in_cells(pairs, folder=folder / "alone", batch_size=32)
+    alone = plan_in_cells(pairs, parts=folder / "alone", batch_size=32)
     killed: list[int] = []
     with ENGINES[engine]() as pids:
         killer = threading.Thread(target=kill_one, args=(pids, folder / "two" / "cells", killed), daemon=True)
         killer.start()
-        two = plan_in_cells(pairs, folder=folder / "two", batch_size=32)
+        two = plan_in_cells(pairs, parts=folder / "two", batch_size=32)
     print(f"killed {len(killed)}, cells {two.settings['cells']}, same {two == alone}", flush=True)
 
 

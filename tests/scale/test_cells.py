@@ -71,6 +71,6 @@ def test_a_cell_reads_its_samples_with_those_that_changed_places(tmp_path: Path)
 
 def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
     cell = Cell(0, 1, (str(tmp_path / "gone.npy"),), np.array([[0, 2]]), np.empty(0, np.int64), (), str(tmp_path))
-    rule = "folder must be one that all workers see, and that nobody else changes; got no .*gone"
+    rule = "parts must be one that all workers see, and that nobody else changes; got no .*gone"
     with pytest.raises(ValueError, match=rule):
         cell.read()

@@ -14,13 +14,12 @@ from batchcut.scale import open_pair_files, plan_in_cells
 from batchcut.scale._pair_files import group_numbers
 
 pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def write_parquet(path: Path, u: Any, v: Any, *, group: Any = None, rows: int = 50) -> Path:
-    import pyarrow.parquet
-
     columns = {"u": list(u), "v": list(v)} | ({} if group is None else {"group": list(group)})
-    pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=rows)
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=rows)
     return path
 
 
@@ -43,7 +42,7 @@ def test_all_formats_give_the_same_plan(tmp_path: Path) -> None:
         open_pair_files(write_parquet(tmp_path / "x.parquet", u, v)),
         open_pair_files(write_bank(tmp_path / "bank", u, v)),
     ]
-    plans = [plan_in_cells(pairs, folder=tmp_path / str(k), batch_size=16) for k, pairs in enumerate(files)]
+    plans = [plan_in_cells(pairs, parts=tmp_path / str(k), batch_size=16) for k, pairs in enumerate(files)]
     assert [(len(pairs), pairs.dim, pairs.is_half) for pairs in files] == [(300, 8, True)] * 4
     assert all(plan == plans[0] for plan in plans)
 
@@ -55,8 +54,8 @@ def test_groups_in_parquet_are_those_of_files(tmp_path: Path) -> None:
     for name, values in (("u", u), ("v", v), ("groups", words)):
         np.save(tmp_path / f"{name}.npy", values)
     npy = open_pair_files(tmp_path / "u.npy", tmp_path / "v.npy", groups=tmp_path / "groups.npy")
-    parquet = open_pair_files(write_parquet(tmp_path / "x.parquet", u, v, group=words))
-    plans = [plan_in_cells(pairs, folder=tmp_path / str(k), batch_size=16) for k, pairs in enumerate((npy, parquet))]
+    table = open_pair_files(write_parquet(tmp_path / "x.parquet", u, v, group=words))
+    plans = [plan_in_cells(pairs, parts=tmp_path / str(k), batch_size=16) for k, pairs in enumerate((npy, table))]
     assert plans[0] == plans[1]
     assert plans[0].group_pairs == 0
 
@@ -67,7 +66,7 @@ def test_wide_numbers_are_as_good_as_narrow_ones(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", v)
     pairs = open_pair_files(tmp_path / "u.npy", tmp_path / "v.npy")
     assert not pairs.is_half
-    assert len(plan_in_cells(pairs, folder=tmp_path / "parts", batch_size=16).left_over) == 200 % 16
+    assert len(plan_in_cells(pairs, parts=tmp_path / "parts", batch_size=16).left_over) == 200 % 16
 
 
 def test_row_groups_are_read_together_and_never_cut(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_bad_files(tmp_path: Path) -> None:
     torn.write_bytes(path["u"].read_bytes()[:-10])
     gap = write_bank(tmp_path / "gap", u, v, skipped=4)
     other = tmp_path / "other.parquet"
-    pyarrow.parquet.write_table(pyarrow.table({"u": list(u), "w": list(v)}), other)
+    parquet.write_table(pyarrow.table({"u": list(u), "w": list(v)}), other)
     np.savez(tmp_path / "x.npz", u=u, v=v)
     text = tmp_path / "text.txt"
     text.write_text("text")

@@ -17,7 +17,7 @@ def test_a_folder_is_made_and_taken_up(tmp_path: Path) -> None:
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     with open_parts(tmp_path / "parts", {"seed": 1, "files": [["u.npy", 3, 4]]}):
         pass
-    rule = r"folder must hold the parts of the same plan, with the same seed; got 1 in .*parts, and 2 now"
+    rule = r"parts must hold the parts of the same plan, with the same seed; got 1 in .*parts, and 2 now"
     with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {"seed": 2, "files": [["u.npy", 3, 4]]}):
         pass
     rule = r"with the same files; got \[\['u.npy', 3, 4\]\] in .*parts, and \[\['u.npy', 5, 4\]\] now"
@@ -28,12 +28,12 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_folder_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     with (
-        pytest.raises(ValueError, match=r"folder must be a folder; got .*file, a file"),
+        pytest.raises(ValueError, match=r"parts must be a folder; got .*file, a file"),
         open_parts(tmp_path / "file", {}),
     ):
         pass
     with (
-        pytest.raises(ValueError, match="folder must be empty, or hold the parts of the same plan; got"),
+        pytest.raises(ValueError, match="parts must be empty, or hold the parts of the same plan; got"),
         open_parts(tmp_path, {}),
     ):
         pass
@@ -50,6 +50,6 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 def test_two_do_not_plan_in_one_folder(tmp_path: Path) -> None:
     with open_parts(tmp_path / "parts", {}):
-        rule = "folder must be one that no other process plans in; got"
+        rule = "parts must be one that no other process plans in; got"
         with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {}):
             pass

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("small_cells")
 
 
 def plan_of(pairs: PairFiles, folder: Path, **given: Any) -> BatchPlan:
-    return plan_in_cells(pairs, folder=folder, **{"batch_size": 16, **given})
+    return plan_in_cells(pairs, parts=folder, **{"batch_size": 16, **given})
 
 
 def check_covers(plan: BatchPlan, count: int, batch_size: int, *, drop_last: bool) -> None:
@@ -208,7 +208,7 @@ def test_errors_in_tasks_are_their_own(write_pairs: WritePairs, tmp_path: Path) 
     ("given", "error", "text"),
     [
         ({"pairs": "u.npy"}, TypeError, "pairs must be PairFiles, by open_pair_files; got str"),
-        ({"folder": 3}, TypeError, "folder must be a path; got int"),
+        ({"parts": 3}, TypeError, "parts must be a path; got int"),
         ({"batch_size": 1}, ValueError, "batch_size must be at least 2; got 1"),
         ({"batch_size": 301}, ValueError, "batch_size must be at most the number of samples, 300; got 301"),
         ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
@@ -227,7 +227,7 @@ def test_errors_in_tasks_are_their_own(write_pairs: WritePairs, tmp_path: Path) 
 def test_bad_arguments(
     write_pairs: WritePairs, tmp_path: Path, given: dict[str, Any], error: type[Exception], text: str
 ) -> None:
-    call = {"pairs": write_pairs(300), "folder": tmp_path / "parts", "batch_size": 16, **given}
+    call = {"pairs": write_pairs(300), "parts": tmp_path / "parts", "batch_size": 16, **given}
     with pytest.raises(error, match=text):
         plan_in_cells(call.pop("pairs"), **call)
     assert not (tmp_path / "parts").exists()
@@ -237,7 +237,7 @@ SCRIPT = """
 import sys
 from batchcut.scale import _memory, open_pair_files, plan_in_cells
 _memory.MOST_IN_CELL = 16384
-plan_in_cells(open_pair_files(sys.argv[1], sys.argv[2]), folder=sys.argv[3], batch_size=64,
+plan_in_cells(open_pair_files(sys.argv[1], sys.argv[2]), parts=sys.argv[3], batch_size=64,
               progress=lambda share: print(share, flush=True))
 """
 
@@ -304,7 +304,7 @@ Cut(threads=2)(*rows, batch_size=32)  # which compiles what is needed
 held = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
 memory = int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_DATA, (held + memory, -1))
-plan = plan_in_cells(open_pair_files(*sys.argv[1:3]), folder=sys.argv[3], batch_size=64, memory=memory)
+plan = plan_in_cells(open_pair_files(*sys.argv[1:3]), parts=sys.argv[3], batch_size=64, memory=memory)
 print(plan.settings["cells"])
 """
 

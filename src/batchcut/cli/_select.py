@@ -168,7 +168,7 @@ class Select:
             task = progress.add_task(f"planning {len(pairs):,} pairs", total=1.0)
             plan = plan_in_cells(
                 pairs,
-                folder=parts,
+                parts=parts,
                 batch_size=self.batch_size,
                 selector=selector,
                 seed=self.seed,

@@ -1,7 +1,7 @@
 """Plans of sets that are larger than memory, or than one machine: embeddings in files, planned cell by cell.
 
     pairs = open_pair_files("u.npy", "v.npy")
-    plan = plan_in_cells(pairs, folder="parts", batch_size=256)
+    plan = plan_in_cells(pairs, parts="parts", batch_size=256)
 
 A map, in the order of the steps:
 

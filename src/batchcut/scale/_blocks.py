@@ -129,6 +129,6 @@ def write_array(path: Path, values: npt.NDArray[Any]) -> None:
 def read_array(path: Path) -> npt.NDArray[Any]:
     """A `.npy` file of ours, mapped into memory."""
     if not path.is_file():
-        raise invalid("folder", "be one that all workers see, and that nobody else changes", f"no {path}")
+        raise invalid("parts", "be one that all workers see, and that nobody else changes", f"no {path}")
     with reading(path, "be whole, as it was written"):
         return np.lib.format.open_memmap(path, mode="r")

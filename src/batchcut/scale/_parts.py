@@ -43,15 +43,15 @@ def open_parts(folder: Path, asked: dict[str, object]) -> Iterator[Parts]:
 
     So are the parts of a plan that was asked for otherwise, or of other files.
     """
-    check_outside_runs("folder", folder)
+    check_outside_runs("parts", folder)
     if folder.exists() and not folder.is_dir():
-        raise invalid("folder", "be a folder", f"{folder}, a file")
+        raise invalid("parts", "be a folder", f"{folder}, a file")
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / _ASKED).exists() and any(path.name != _LOCK for path in folder.iterdir()):
-        raise invalid("folder", "be empty, or hold the parts of the same plan", folder)
+        raise invalid("parts", "be empty, or hold the parts of the same plan", folder)
     with open_own(folder / _LOCK) as lock:
         if try_lock(lock) is False:
-            raise invalid("folder", "be one that no other process plans in", folder)
+            raise invalid("parts", "be one that no other process plans in", folder)
         _check_asked(folder / _ASKED, {"format": _FORMAT, **asked})
         parts = Parts(folder)
         if not parts.plan.exists():
@@ -68,4 +68,4 @@ def _check_asked(path: Path, asked: dict[str, object]) -> None:
     for name in sorted({*before, *asked}):
         if before.get(name) != asked.get(name):
             change = f"{before.get(name)!r} in {path.parent}, and {asked.get(name)!r} now"
-            raise invalid("folder", f"hold the parts of the same plan, with the same {name}", change)
+            raise invalid("parts", f"hold the parts of the same plan, with the same {name}", change)

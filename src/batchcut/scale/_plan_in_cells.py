@@ -94,7 +94,7 @@ class _Job:
 def plan_in_cells(
     pairs: PairFiles,
     *,
-    folder: str | os.PathLike[str],
+    parts: str | os.PathLike[str],
     batch_size: int,
     selector: Selector | None = None,
     seed: int = 0,
@@ -110,7 +110,7 @@ def plan_in_cells(
     Centres are fitted on a sample, and put in a chain of similar ones; samples are put in the order of the centres they
     are nearest to, which is cut into cells of whole batches; the selector plans each cell by itself. So every sample in
     use is in one batch, and less than a batch is left over in all. A group with more members in a cell than it has
-    batches gives some to the cells nearby. Each step writes its parts into `folder`, and a plan that was interrupted
+    batches gives some to the cells nearby. Each step writes its parts into a folder, and a plan that was interrupted
     goes on with what is there.
 
     The plan is a function of the files, `seed`, `epoch`, the settings and, where it makes cells smaller, `memory`; not
@@ -119,8 +119,8 @@ def plan_in_cells(
 
     Args:
         pairs: The set, by `open_pair_files`.
-        folder: Where parts are written, about as many bytes as the embeddings have; only the plan stays. It is new, or
-            empty, or holds the parts of the same plan.
+        parts: The folder in which parts are written, about as many bytes as the embeddings have; only the plan stays. It
+            is new, or empty, or holds the parts of the same plan.
         batch_size: B, between 2 and N.
         selector: Which plans each cell; `Cut()` if left out.
         seed: With `epoch`, what all randomness is a function of.
@@ -137,8 +137,8 @@ def plan_in_cells(
     started = time.perf_counter()
     if not isinstance(pairs, PairFiles):
         raise wrong_type("pairs", "be PairFiles, by open_pair_files", pairs)
-    if not isinstance(folder, (str, os.PathLike)):
-        raise wrong_type("folder", "be a path", folder)
+    if not isinstance(parts, (str, os.PathLike)):
+        raise wrong_type("parts", "be a path", parts)
     if progress is not None and not callable(progress):
         raise wrong_type("progress", "be None or a function of one number", progress)
     check_flag("drop_last", drop_last)
@@ -156,12 +156,12 @@ def plan_in_cells(
         n_jobs=n_jobs,
     )
     told = progress or silent
-    with interrupts_kept(), open_parts(Path(folder), job.asked()) as parts:
-        if not parts.plan.exists():
+    with interrupts_kept(), open_parts(Path(parts), job.asked()) as kept:
+        if not kept.plan.exists():
             with Workers(n_jobs) as workers:
-                _make(job, parts, workers, told, started)
+                _make(job, kept, workers, told, started)
         told(1.0)
-        return BatchPlan.load(parts.plan)
+        return BatchPlan.load(kept.plan)
 
 
 def _check_jobs(n_jobs: object) -> None:
