@@ -119,8 +119,8 @@ def plan_in_cells(
 
     Args:
         pairs: The set, by `open_pair_files`.
-        parts: The folder in which parts are written, about as many bytes as the embeddings have; only the plan stays. It
-            is new, or empty, or holds the parts of the same plan.
+        parts: The folder in which parts are written, about as many bytes as the embeddings have; only the plan stays.
+            It is new, or empty, or holds the parts of the same plan.
         batch_size: B, between 2 and N.
         selector: Which plans each cell; `Cut()` if left out.
         seed: With `epoch`, what all randomness is a function of.
