@@ -135,26 +135,12 @@ def plan_in_cells(
         progress: Called with the share of the work done, from 0 to 1.
     """
     started = time.perf_counter()
-    if not isinstance(pairs, PairFiles):
-        raise wrong_type("pairs", "be PairFiles, by open_pair_files", pairs)
     if not isinstance(parts, (str, os.PathLike)):
         raise wrong_type("parts", "be a path", parts)
     if progress is not None and not callable(progress):
         raise wrong_type("progress", "be None or a function of one number", progress)
-    check_flag("drop_last", drop_last)
-    _check_jobs(n_jobs)
-    size = check_batch_size(batch_size, len(pairs))
-    job = _Job(
-        pairs=pairs,
-        batch_size=size,
-        selector=_covering(Cut() if selector is None else check_selector(selector)),
-        seed=check_integer("seed", seed, at_least=0),
-        epoch=check_integer("epoch", epoch, at_least=0),
-        drop_last=drop_last,
-        temperature=None if temperature is None else check_temperature(temperature),
-        room=room_in(memory, dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=size),
-        n_jobs=n_jobs,
-    )
+    settings = {"seed": seed, "epoch": epoch, "drop_last": drop_last, "temperature": temperature}
+    job = _checked(pairs, batch_size, Cut() if selector is None else selector, memory, n_jobs, **settings)
     told = progress or silent
     with interrupts_kept(), open_parts(Path(parts), job.asked()) as kept:
         if not kept.plan.exists():
@@ -162,6 +148,29 @@ def plan_in_cells(
                 _make(job, kept, workers, told, started)
         told(1.0)
         return BatchPlan.load(kept.plan)
+
+
+def _checked(
+    pairs: object, batch_size: object, selector: object, memory: object, n_jobs: int | None, **settings: Any
+) -> _Job:
+    """The job, if all of it is as it must be."""
+    if not isinstance(pairs, PairFiles):
+        raise wrong_type("pairs", "be PairFiles, by open_pair_files", pairs)
+    size = check_batch_size(batch_size, len(pairs))
+    check_flag("drop_last", settings["drop_last"])
+    _check_jobs(n_jobs)
+    temperature = settings["temperature"]
+    return _Job(
+        pairs=pairs,
+        batch_size=size,
+        selector=_covering(check_selector(selector)),
+        seed=check_integer("seed", settings["seed"], at_least=0),
+        epoch=check_integer("epoch", settings["epoch"], at_least=0),
+        drop_last=settings["drop_last"],
+        temperature=None if temperature is None else check_temperature(temperature),
+        room=room_in(memory, dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=size),
+        n_jobs=n_jobs,
+    )
 
 
 def _check_jobs(n_jobs: object) -> None:
@@ -194,7 +203,8 @@ def _make(job: _Job, parts: Parts, workers: Workers, told: Progress, started: fl
     cells = cells_of(blocks, counts, bounds, job.batch_size, parts.cells)
     if job.pairs.grouped:
         cells = _apart(cells, bounds, job.batch_size)
-    plan = partial(_plan, replace(job, selector=_on_threads(job.selector, threads)))
+    selector = _on_threads(job.selector, threads)
+    plan = partial(_plan, selector, (job.batch_size, job.seed, job.epoch), job.temperature)
     workers.run(plan, cells, lambda cell: cell.path, part_of(told, _ASSIGNED, _PLANNED))
     _joined(job, cells, started).save(parts.plan)
     parts.clear()
@@ -224,8 +234,8 @@ def _centers(job: _Job, blocks: Sequence[Block], workers: Workers, told: Progres
         return centers_in_chain(x[order], job.centers, crew)
 
 
-def _plan(job: _Job, cell: Cell) -> None:
-    plan_cell(cell, job.selector, job.batch_size, job.seed, job.epoch, job.temperature)
+def _plan(selector: Selector, numbers: tuple[int, int, int], temperature: float | None, cell: Cell) -> None:
+    plan_cell(cell, selector, *numbers, temperature)
 
 
 def _draw(seed: int, epoch: int, task: tuple[Block, int]) -> None:
