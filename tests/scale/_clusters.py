@@ -1,6 +1,6 @@
 """Plans a set on two workers of a cluster on this machine, one of which is killed; prints whether the plan is the same.
 
-In a process of its own: `python _clusters.py dask|ray|loky FOLDER`.
+In a process of its own: `python _clusters.py dask|loky FOLDER`.
 """
 
 import os
@@ -36,32 +36,13 @@ def dask() -> Iterator[Pids]:
 
 
 @contextmanager
-def ray() -> Iterator[Pids]:
-    """Two nodes of a Ray cluster, with a processor each."""
-    import ray as engine
-    from ray.cluster_utils import Cluster
-    from ray.util.joblib import register_ray
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    cluster.add_node(num_cpus=1)
-    engine.init(address=cluster.address, log_to_driver=False)
-    assert len(engine.nodes()) == 2
-    register_ray()
-    again = {"max_restarts": -1, "max_task_retries": -1}  # else Ray gives up the whole pool
-    with joblib.parallel_config(backend="ray", n_jobs=2, ray_remote_args=again):
-        yield lambda: children("PoolActor")
-    engine.shutdown()
-    cluster.shutdown()
-
-
-@contextmanager
 def loky() -> Iterator[Pids]:
     """Two processes of joblib's own."""
     with joblib.parallel_config(backend="loky", n_jobs=2):
         yield lambda: children("popen_loky_posix")
 
 
-ENGINES = {"dask": dask, "ray": ray, "loky": loky}
+ENGINES = {"dask": dask, "loky": loky}
 
 
 def children(name: str) -> list[int]:
