@@ -1,5 +1,6 @@
 """The sets S1 to S5 on which selectors are compared: unit embeddings of positive pairs, made from a seed."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,16 @@ def heavy_tailed(count: int, *, dim: int = 128, seed: int = 2) -> tuple[Floats, 
     Themes are centers at random; topics are drawn around themes, samples around topics. Of 20 samples there is one
     topic, of 20 topics one theme; how often a theme and a topic is chosen has a Pareto tail of index 1.2.
     """
+    u, v = np.empty((2, count, dim), np.float32)
+    start = 0
+    for some_u, some_v in heavy_tailed_blocks(count, dim=dim, seed=seed):
+        stop = start + len(some_u)
+        u[start:stop], v[start:stop], start = some_u, some_v, stop
+    return u, v
+
+
+def heavy_tailed_blocks(count: int, *, dim: int = 128, seed: int = 2) -> Iterator[tuple[Floats, Floats]]:
+    """The pairs of `heavy_tailed`, some at a time: for sets that are larger than memory."""
     rng = np.random.default_rng(seed)
     topics = max(2, count // 20)
     themes = max(2, topics // 20)
@@ -42,7 +53,9 @@ def heavy_tailed(count: int, *, dim: int = 128, seed: int = 2) -> tuple[Floats, 
     theme_of = rng.choice(themes, topics, p=_shares(rng, themes))
     topic_centers = _unit(theme_centers[theme_of] + 0.9 * _unit(rng.standard_normal((topics, dim), np.float32)))
     topic_of = rng.choice(topics, count, p=_shares(rng, topics))
-    return _two_views(topic_centers[topic_of], rng, spread=0.7, noise=0.45)
+    for start in range(0, count, _ROWS_AT_ONCE):
+        rows = topic_centers[topic_of[start : start + _ROWS_AT_ONCE]]
+        yield _two_views(rows, rng, spread=0.7, noise=0.45)
 
 
 def _shares(rng: np.random.Generator, count: int) -> npt.NDArray[Any]:

@@ -53,6 +53,7 @@ RUNS = {
     "batch_sizes": Run(r"(batches of +\d+: +\d+\.\d times the shuffled loss \(.*\)\n){4}"),
     "effective_size": Run(r"(τ = 0\.\d+: mean loss \d\.\d\d, effective batch size \d+ \(\d+ to \d+\)\n){4}"),
     "one_plan": Run(r"^\(15, 64\)\nCut\((.*\n)*read again, it is the same: True"),
+    "large_sets": Run(r"^\(156, 64\)\nCut\(.*cells=1\)\n  asked     10,000 samples"),
     "with_sogclr": Run(r"(epoch \d: the last loss is -?\d\.\d{3}\n){3}"),
     "streams": Run(r"30 batches of a stream: mean loss 1\.\d+ as they come, 2\.\d+ planned\nafter 30 steps .*: 0\.\d+"),
 }

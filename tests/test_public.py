@@ -42,6 +42,7 @@ PACKAGES = (
     "batchcut.paper.claims",
     "batchcut.report",
     "batchcut.sampling",
+    "batchcut.scale",
     "batchcut.selection",
     "batchcut.theory",
     "batchcut.training",

@@ -1,8 +1,8 @@
 """batchcut picks the mini-batches that teach a contrastive model most.
 
 Names are loaded on first use, so that `import batchcut` costs nothing and pulls in no framework. What is not named here
-is in the packages: `batchcut.losses`, `selection`, `sampling`, `integrations`, `theory`, `data`, `evaluation`,
-`training`, `report`, `demo` and `paper`.
+is in the packages: `batchcut.losses`, `selection`, `sampling`, `scale`, `integrations`, `theory`, `data`,
+`evaluation`, `training`, `report`, `demo` and `paper`.
 """
 
 import importlib
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import paper as paper
     from . import report as report
     from . import sampling as sampling
+    from . import scale as scale
     from . import selection as selection
     from . import theory as theory
     from . import training as training
@@ -47,6 +48,7 @@ _PACKAGES = frozenset(
         "paper",
         "report",
         "sampling",
+        "scale",
         "selection",
         "theory",
         "training",

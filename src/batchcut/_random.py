@@ -32,6 +32,9 @@ class Stream(IntEnum):
     STEP_SIGNAL = 7
     """Samples and batches that the signal of a step is estimated from."""
 
+    CELLS = 8
+    """Samples that the cells of a set in files are fitted on."""
+
     VIEWS = 10
     """Views of images, for training."""
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import safetensors.numpy
 
-from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli, evaluation
+from batchcut import BatchPlan, Cut, Ordered, Shuffle, Spectral, cli, evaluation, scale
 from batchcut.selection import Selector, prospects
 
 Floats = npt.NDArray[np.float32]
@@ -246,3 +246,60 @@ def test_a_group_may_hold_what_other_texts_end_lines_with(sides: tuple[Path, Pat
     groups.write_bytes("\r\n".join(names).encode())
     assert run(*sides, "--batch-size", 8, "--groups", groups, "-o", target, "--quiet") == 0
     assert BatchPlan.load(target) == Cut()(*make_pairs(), batch_size=8, groups=[number // 3 for number in range(96)])
+
+
+def test_parts_give_the_plan_of_cells_and_go_on(
+    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchcut.scale._memory.MOST_IN_CELL", 64)
+    target, parts = sides[0].parent / "plan.npz", sides[0].parent / "parts"
+    words = (*sides, "--batch-size", 8, "--seed", 3, "--parts", parts, "-o", target)
+    with monkeypatch.context() as broken:
+        broken.setattr("batchcut.scale._plan_in_cells.plan_cell", interrupt)
+        assert run(*words) == 130
+    assert f"the same command goes on with the parts in {parts}" in capsys.readouterr().err
+    assert run(*words, "--memory", 300) == 0
+    printed = capsys.readouterr().out
+    for text in ("Cut: 12 batches of 8", "not measured", "times that of shuffled batches", f"written to {target}"):
+        assert text in printed
+    plan = BatchPlan.load(target)
+    pairs = scale.open_pair_files(*sides)
+    assert plan == scale.plan_in_cells(pairs, parts=parts.with_name("new"), batch_size=8, seed=3, selector=Cut())
+    assert plan.settings["cells"] == 2
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_parts_with_groups_and_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    groups = sides[0].parent / "groups.npy"
+    np.save(groups, np.arange(96) // 2)
+    assert run(*sides, "--batch-size", 8, "--parts", groups.with_name("parts"), "--groups", groups, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["batches"], found["group_pairs"], found["effective_size"]) == (12, 0, None)
+    assert found["gain"] > 1.2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--memory", "300"], "--memory must be given with --parts; got 300"),
+        (["--parts", "p", "--memory", "1"], "memory must be at least 231211008 bytes for batches of 8, 8 wide"),
+        (["--parts", "p", "--memory", "0"], "--memory must be at least 1; got 0"),
+        (["--parts", "u.npy"], "--parts must be a folder; got u.npy, a file"),
+        (["--parts", "."], "--parts must be empty, or hold the parts of the same plan; got ."),
+        (["--parts", "p", "--method", "ordered", "--k", "4"], "must be one that takes each sample once; got Ordered"),
+    ],
+)
+def test_parts_that_cannot_be(
+    sides: tuple[Path, Path],
+    words: list[str],
+    text: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(sides[0].parent)
+    assert run("u.npy", "v.npy", "--batch-size", 8, *words) == 2
+    assert text in capsys.readouterr().err
+    assert not Path("p").exists()

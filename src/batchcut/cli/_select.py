@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from batchcut.selection import BatchPlan, Prospects, Selector
 
 _NAMES = (("u", "v"), ("train_u", "train_v"))
+_SHUFFLED_BATCHES = 64  # of a set too large for memory, which say what shuffled ones are like
 _METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
 
 
@@ -39,6 +40,10 @@ class Select:
             "as the paper does",
         ),
         ("batchcut select pairs.npz --batch-size 64 --json", "what would come out, for scripts"),
+        (
+            "batchcut select u.npy v.npy --batch-size 256 --parts parts -o plan.npz",
+            "a set larger than memory; the same again goes on after an interruption",
+        ),
     )
 
     u: Annotated[Path, Parameter(name="U")]
@@ -94,6 +99,13 @@ class Select:
     """Where the batch size does not divide the samples, leave some out, others each epoch; or make a short
     batch."""
 
+    parts: Path | None = None
+    """A folder for the parts of the plan, new, or of the same plan that was interrupted: for sets that are larger than
+    memory. They are planned in cells of similar samples, and what is done is kept there."""
+
+    memory: OptionalInteger = None
+    """With --parts: MiB that planning may take, beside the program itself; 1024 if left out."""
+
     json: bool = False
     """Print the outcome as JSON."""
 
@@ -110,6 +122,10 @@ class Select:
         check_out(self.out, self.u, self.v, self.groups)
         check_integer("--batch-size", self.batch_size, at_least=2)
         selector = self._selector()
+        if self.parts is not None:
+            return self._run_in_cells(self.parts, selector)
+        if self.memory is not None:
+            raise invalid("--memory", "be given with --parts", self.memory)
         with share_progress(hidden=self.quiet) as progress:
             reading = progress.add_task("reading", total=None)
             u, v, settings = self._read()
@@ -144,6 +160,42 @@ class Select:
             },
         )
 
+    def after_interrupt(self) -> str:
+        """How to go on; with nothing where no parts are kept."""
+        if self.parts is None or not self.parts.is_dir():
+            return ""
+        return f"the same command goes on with the parts in {self.parts}"
+
+    def _run_in_cells(self, parts: Path, selector: "Selector") -> int:
+        """Plans within the memory given, and compares with a sample of shuffled batches."""
+        from batchcut.evaluation import health
+        from batchcut.scale import open_pair_files, plan_in_cells
+        from batchcut.selection import Shuffle
+
+        from ._progress import share_progress
+
+        memory = 1024 if self.memory is None else check_integer("--memory", self.memory, at_least=1)
+        pairs = open_pair_files(self.u, self.v, groups=self.groups)
+        with share_progress(hidden=self.quiet) as progress:
+            task = progress.add_task(f"planning {len(pairs):,} pairs", total=1.0)
+            plan = plan_in_cells(
+                pairs,
+                parts=parts,
+                batch_size=self.batch_size,
+                selector=selector,
+                seed=self.seed,
+                epoch=self.epoch,
+                drop_last=self.drop_last,
+                memory=memory << 20,
+                progress=lambda done: progress.update(task, completed=done),
+            )
+            self._save(plan)
+        some = pairs.some(_SHUFFLED_BATCHES * self.batch_size, seed=self.seed)
+        shuffled = Shuffle(temperature=self.temperature)(*some, batch_size=self.batch_size, seed=self.seed)
+        if not self.quiet:
+            self._print(plan, shuffled, health(*some), None)
+        return DONE
+
     def _selector(self) -> "Selector":
         from batchcut import selection
 
@@ -174,7 +226,8 @@ class Select:
             table.add_column(name, justify="right" if name else "left", no_wrap=True)
         table.add_row("mean loss", f"{plan.mean_loss:.4f}", f"{shuffled.mean_loss:.4f}")
         table.add_row("largest loss", f"{plan.losses.max():.4f}", f"{shuffled.losses.max():.4f}")
-        table.add_row("effective batch size", str(plan.effective), f"{shuffled.batch_size}")
+        worth = "not measured" if plan.effective is None else str(plan.effective)
+        table.add_row("effective batch size", worth, f"{shuffled.batch_size}")
         table.add_row("samples in a batch", f"{plan.coverage:.1%}", f"{shuffled.coverage:.1%}")
         table.add_row("of one group together", f"{plan.group_pairs:,}", f"{shuffled.group_pairs:,}")
         table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")

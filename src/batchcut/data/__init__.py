@@ -2,6 +2,7 @@
 
 from ._arrays import open_arrays as open_arrays
 from ._arrays import open_npy as open_npy
+from ._arrays import rows_of_lists as rows_of_lists
 from ._corrupted import CorruptedImages as CorruptedImages
 from ._corrupted import load_corrupted as load_corrupted
 from ._functions import FunctionSearch as FunctionSearch
@@ -14,7 +15,7 @@ from ._records import Images as Images
 from ._records import Pairs as Pairs
 from ._records import Split as Split
 
-# `check_name`, `open_arrays`, `open_npy` and `places` are for the other packages alone.
+# `check_name`, `open_arrays`, `open_npy`, `places` and `rows_of_lists` are for the other packages alone.
 __all__ = [
     "CorruptedImages",
     "FunctionSearch",

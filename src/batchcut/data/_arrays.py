@@ -111,7 +111,7 @@ def _read_parquet(path: Path) -> Arrays:
         wanted = [name for name in (*SIDES, "split") if name in names]
         table = pyarrow.parquet.read_table(path, columns=wanted, memory_map=True)
         split = np.asarray(table.column("split").to_pylist(), object) if "split" in names else None
-        arrays = {side: _rows_of_lists(side, table.column(side)) for side in SIDES if side in names}
+        arrays = {side: rows_of_lists(side, table.column(side)) for side in SIDES if side in names}
     if split is None:
         return arrays
     odd = sorted({str(part) for part in split} - set(PARTS))
@@ -120,7 +120,7 @@ def _read_parquet(path: Path) -> Arrays:
     return {f"{part}_{side}": array[split == part] for part in PARTS for side, array in arrays.items()}
 
 
-def _rows_of_lists(name: str, column: Any) -> Array:
+def rows_of_lists(name: str, column: Any) -> Array:
     """(N, d) numbers of a column of lists, which must all have one length and no gaps."""
     blocks = []
     for chunk in column.chunks:

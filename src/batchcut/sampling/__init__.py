@@ -20,6 +20,10 @@ from ._sampler import EpochSampler as EpochSampler
 from ._figures import figures_of as figures_of
 from ._figures import figures_of_plan as figures_of_plan
 
+# isort: split
+# For sets in files, of which a bank may be one.
+from ._bank_file import bank_rows as bank_rows
+
 __all__ = [
     "EmbeddingBank",
     "HardestOf",

@@ -129,6 +129,22 @@ def _leave_out_damaged(path: Path, storage: Storage) -> None:
         )
 
 
+def bank_rows(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """U and v: (n, dim) in the file of a bank, mapped and read-only; every sample must have been recorded.
+
+    The bank may be open in another process, such as one that plans from it: nothing is locked.
+    """
+    header = _header(path)
+    n, dim, kind = int(header["n"]), int(header["dim"]), np.dtype(f"<f{int(header['itemsize'])}")
+    _check(path, n, dim, kind, _HEADER.itemsize + 8 * n + 2 * n * dim * kind.itemsize)
+    recorded_at = np.memmap(path, np.int64, "r", offset=_HEADER.itemsize, shape=(n,))
+    missing = int(np.count_nonzero(recorded_at < 0))
+    if missing:
+        raise invalid(str(path), f"hold an embedding of each of its {n} samples", f"none of {missing}")
+    u, v = np.memmap(path, kind, "r", offset=_HEADER.itemsize + 8 * n, shape=(2, n, dim))
+    return u, v
+
+
 def width_in_file(path: Path) -> int:
     """The width of the embeddings in the file of a bank."""
     return int(_header(path)["dim"])

@@ -39,15 +39,21 @@ __all__ = [
 # For our other packages, and not part of the reference:
 from ._epoch import exchange_samples as exchange_samples
 from ._epoch import random_partition as random_partition
+from ._epoch import resting_samples as resting_samples
 from ._epoch import used_samples as used_samples
 from ._gradient_table import GradientTable as GradientTable
 from ._gradient_table import gradient_table as gradient_table
 from ._groups import Groups as Groups
 from ._groups import read_groups as read_groups
 from ._groups import warn_of_large_groups as warn_of_large_groups
+from ._inputs import check_batch_size as check_batch_size
 from ._inputs import unit_rows as unit_rows
 from ._plan import check_batches as check_batches
 from ._selector import check_selector as check_selector
 from ._selector import selector_in_words as selector_in_words
 from ._weights import check_temperature as check_temperature
+from .compute import crew_of as crew_of
 from .compute import kernel as kernel
+from .cut import center_count as center_count
+from .cut import centers_in_chain as centers_in_chain
+from .cut import nearest_centers as nearest_centers

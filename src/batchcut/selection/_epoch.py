@@ -18,12 +18,17 @@ def used_samples(count: int, *, unit: int, seed: int = 0, epoch: int = 0, drop_l
     """
     count, unit = check_integer("count", count, at_least=1), check_integer("unit", unit, at_least=1)
     seed, epoch = check_integer("seed", seed, at_least=0), check_integer("epoch", epoch, at_least=0)
-    out = count % unit if drop_last else 0
+    resting = resting_samples(count, unit=unit, seed=seed, epoch=epoch) if drop_last else ()
+    return np.setdiff1d(np.arange(count), resting, assume_unique=True) if len(resting) else np.arange(count)
+
+
+def resting_samples(count: int, *, unit: int, seed: int, epoch: int) -> Ints:
+    """The N mod unit samples that sit out an epoch, in no order."""
+    out = count % unit
     if out == 0:
-        return np.arange(count)
+        return np.arange(0)
     fixed = generator(Stream.DROPPED, seed).permutation(count)
-    resting = fixed[(np.arange(out) + epoch * out % count) % count]
-    return np.setdiff1d(np.arange(count), resting, assume_unique=True)
+    return np.asarray(fixed[(np.arange(out) + epoch * out % count) % count])
 
 
 def batch_count(count: int, batch_size: int) -> int:

@@ -60,12 +60,17 @@ def check_same_shape(u: npt.NDArray[Any], v: npt.NDArray[Any]) -> None:
 
 
 def unit_rows(
-    argument: str, values: object, *, dtype: type[np.floating[Any]] = np.float32, at_least: int = 2
+    argument: str,
+    values: object,
+    *,
+    dtype: type[np.floating[Any]] = np.float32,
+    at_least: int = 2,
+    first: int = 0,
 ) -> npt.NDArray[Any]:
     """Returns `values` (N, d) with unit rows as a contiguous array of `dtype`.
 
     The rows are read in blocks, so that a memory-mapped or float16 array needs no second whole copy. Where all are unit
-    vectors already, they stay as they are.
+    vectors already, they stay as they are. Errors count rows from `first` on.
     """
     source = as_array(argument, values)
     if source.ndim != 2:
@@ -74,7 +79,7 @@ def unit_rows(
         raise wrong_dtype(argument, "hold floating-point numbers", source.dtype.name)
     if source.shape[0] < at_least or source.shape[1] < 1:
         raise invalid(argument, f"have at least {at_least} rows and 1 column", f"shape {source.shape}")
-    norms = np.concatenate([_norms(argument, block, start) for start, block in _blocks(source)])
+    norms = np.concatenate([_norms(argument, block, first + start) for start, block in _blocks(source)])
     if float(np.abs(norms - 1).max()) <= _UNIT_ALREADY:  # so that a copy of another kind gives the same plan
         return np.require(source, dtype, "C").view(np.ndarray)
     rows = np.empty(source.shape, dtype)

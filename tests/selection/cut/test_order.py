@@ -12,7 +12,7 @@ from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection.compute import ALONE, crew_of
 from batchcut.selection.cut import _tuning as tuning
-from batchcut.selection.cut._order import _center_count, alike_pools, chain, content_order
+from batchcut.selection.cut._order import alike_pools, center_count, chain, content_order
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -117,7 +117,7 @@ def test_long_chains_are_made_of_short_ones(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_as_many_cells_as_the_set_is_worth(count: int, batch_size: int, centers: int) -> None:
-    assert _center_count(count, batch_size) == centers
+    assert center_count(count, batch_size) == centers
 
 
 @given(st.integers(2, 40), st.integers(1, 5), st.integers(0, 99), st.booleans(), st.booleans())

@@ -19,6 +19,9 @@ from batchcut.selection._request import Request
 from batchcut.selection._score import Chosen
 from batchcut.selection._selector import Selector
 
+from ._order import center_count as center_count
+from ._order import centers_in_chain as centers_in_chain
+from ._order import nearest_centers as nearest_centers
 from ._search import search
 
 

@@ -27,10 +27,11 @@ def similar_order(
     Cells are of u + v. They are many and flat: in high dimension a few coarse cells, or a tree of halves, part
     samples that belong together, since a sample is no nearer to a coarse centre than chance brings it to another.
     """
-    count = _center_count(len(samples), batch_size)
+    count = center_count(len(samples), batch_size)
     drawn = rng.choice(len(samples), min(len(samples), max(tuning.LLOYD_STEPS) * count), replace=False)
     cells = np.full(len(samples), -1)
-    centers, cells[drawn] = _k_means(pairs, samples[drawn], count, crew)
+    x = np.concatenate(crew.map(pairs.sums, _blocks(samples[drawn])))
+    centers, cells[drawn] = _k_means(x, count, crew)
     others = np.flatnonzero(cells < 0)
     if len(others):
         cells[others] = _nearest(pairs, samples[others], centers, crew, report)
@@ -39,7 +40,21 @@ def similar_order(
     return samples[np.argsort(rank[cells], kind="stable")]
 
 
-def _center_count(count: int, batch_size: int) -> int:
+def centers_in_chain(x: Floats, count: int, crew: Crew) -> Floats:
+    """`count` k-means centres of rows (n, d) in random order, each next to a similar one.
+
+    Rows beyond 16 for each centre are not looked at.
+    """
+    centers, _ = _k_means(x, count, crew)
+    return np.asarray(centers[chain(centers)])
+
+
+def nearest_centers(x: Floats, centers: Floats, crew: Crew) -> Ints:
+    """(n,) which of the centres (K, d) is nearest to each row of x (n, d)."""
+    return np.concatenate(crew.map(_nearest_center(centers), _blocks(x)))
+
+
+def center_count(count: int, batch_size: int) -> int:
     """How many cells N samples are put in. Large batches need more of them: what comes next repairs small ones only.
 
     Steps in which batches follow their centres make good what coarse cells have spoilt, but a large batch holds
@@ -102,13 +117,12 @@ def _walk(similarity: Floats) -> Ints:
     return path
 
 
-def _k_means(pairs: Pairs, drawn: Ints, count: int, crew: Crew) -> tuple[Floats, Ints]:
-    """`count` centres of u + v of samples drawn at random, by Lloyd steps on so many per centre, and their cells.
+def _k_means(x: Floats, count: int, crew: Crew) -> tuple[Floats, Ints]:
+    """`count` centres of rows (n, d) in random order, by Lloyd steps on so many per centre, and the cells of the rows.
 
     The last step has all of them, and the cells are those it began with: another look at each would cost more than it
     brings. By hand, since the k-means of faiss takes three times as long as all of `Cut`.
     """
-    x = np.concatenate(crew.map(pairs.sums, _blocks(drawn)))
     centers, cells = x[:count].copy(), np.empty(0, np.int64)
     for per_center in tuning.LLOYD_STEPS:
         rows = x[: per_center * count]

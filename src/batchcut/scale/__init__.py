@@ -1,0 +1,22 @@
+"""Plans of sets that are larger than memory, or than one machine: embeddings in files, planned cell by cell.
+
+    pairs = open_pair_files("u.npy", "v.npy")
+    plan = plan_in_cells(pairs, parts="parts", batch_size=256)
+
+A map, in the order of the steps:
+
+    _pair_files.py     where the embeddings lie, and how some rows of them are read
+    _memory.py         how many samples fit into the memory given
+    _parts.py          the folder of the parts that are done
+    _engine.py         tasks on joblib's backends
+    _blocks.py         samples are put in the order of the centres that they are nearest to
+    _cells.py          which is cut into cells of whole batches, each planned by itself
+    _apart.py          groups that are too large for a cell
+    _plan_in_cells.py  all of it
+"""
+
+from ._pair_files import PairFiles as PairFiles
+from ._pair_files import open_pair_files as open_pair_files
+from ._plan_in_cells import plan_in_cells as plan_in_cells
+
+__all__ = ["PairFiles", "open_pair_files", "plan_in_cells"]

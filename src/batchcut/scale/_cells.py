@@ -1,0 +1,134 @@
+"""Cells: equal runs of the samples in the order of their centres, each of which is planned by itself."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchcut._files import write_whole
+from batchcut.selection import Selector, read_groups
+
+from ._blocks import Block, Records, read_array
+from ._pair_files import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """Some of the samples, which make whole batches.
+
+    Attributes:
+        number: Its place among all cells.
+        batches: How many batches it makes.
+        paths: The files of blocks that hold samples of it.
+        slices: (m, 2) from where to where in each of them.
+        leaving: Samples, ascending, that lie there but belong to another cell, since their group has no room here.
+        entering: For each of as many others that come instead, the file of a block and the place in it.
+        folder: Where parts are written.
+    """
+
+    number: int
+    batches: int
+    paths: tuple[str, ...]
+    slices: Ints
+    leaving: Ints
+    entering: tuple[tuple[str, int], ...]
+    folder: str
+
+    @property
+    def path(self) -> Path:
+        """Its batches and what came out."""
+        return Path(self.folder) / f"{self.number:06}.npz"
+
+    def read(self) -> Records:
+        """Its samples, in the order of their numbers."""
+        runs = zip(self.paths, self.slices, strict=True)
+        records = np.concatenate([read_array(Path(path))[start:stop] for path, (start, stop) in runs])
+        if len(self.leaving):
+            records = records[~np.isin(records["sample"], self.leaving)]
+            entering = [read_array(Path(path))[place : place + 1] for path, place in self.entering]
+            records = np.concatenate([records, *entering])
+        return records[np.argsort(records["sample"], kind="stable")]
+
+    def groups(self) -> Ints:
+        """The groups of the samples that lie there, by their places."""
+        parts = zip(self.paths, self.slices, strict=True)
+        return np.concatenate([read_array(Path(path))["group"][start:stop] for path, (start, stop) in parts])
+
+    def place(self, number: int) -> tuple[str, int]:
+        """The file in which the sample at a place lies, and where in it."""
+        ends = np.cumsum(np.diff(self.slices, axis=1)[:, 0])
+        part = int(np.searchsorted(ends, number, side="right"))
+        return self.paths[part], int(self.slices[part, 1] - (ends[part] - number))
+
+
+def cell_starts(counts: Ints, bounds: Ints) -> Ints:
+    """(m, C + 1) where each of C cells begins in each of m blocks, and ends in the last column.
+
+    Samples are in the order of the centres, then of the blocks, then of their numbers; cell c has those from place
+    bounds[c] to place bounds[c + 1]. `counts` (m, F) says how many samples of each block are nearest to each centre.
+    In a block, which is in the order of the centres too, a cell is a run.
+    """
+    before = np.cumsum(counts, axis=1) - counts  # in the same block, nearest to an earlier centre
+    ends = np.cumsum(counts.sum(axis=0))
+    starts = np.empty((len(counts), len(bounds)), np.int64)
+    for c, bound in enumerate(bounds):
+        center = min(int(np.searchsorted(ends, bound, side="right")), counts.shape[1] - 1)
+        here = counts[:, center]
+        rest = bound - (ends[center] - here.sum())
+        starts[:, c] = before[:, center] + np.clip(rest - (np.cumsum(here) - here), 0, here)
+    return starts
+
+
+def cell_bounds(count: int, batch_size: int, most: int) -> Ints:
+    """(C + 1,) places at which cells of whole batches, at most `most` each and as equal as can be, begin and end.
+
+    The last one ends with the samples, in a short batch where B does not divide their number.
+    """
+    batches = -(-count // batch_size)
+    cells = -(-batches // most)
+    return np.minimum(np.arange(cells + 1) * batches // cells * batch_size, count)
+
+
+def cells_of(blocks: Sequence[Block], counts: Ints, bounds: Ints, batch_size: int, folder: Path) -> list[Cell]:
+    """The cells, by what was found in the blocks."""
+    starts = cell_starts(counts, bounds)
+    cells = []
+    for c in range(len(bounds) - 1):
+        held = np.flatnonzero(starts[:, c + 1] > starts[:, c])
+        paths = tuple(str(blocks[k].rows_path) for k in held.tolist())
+        batches = -(-int(bounds[c + 1] - bounds[c]) // batch_size)
+        cells.append(Cell(c, batches, paths, starts[held, c : c + 2], np.empty(0, np.int64), (), str(folder)))
+    return cells
+
+
+def plan_cell(
+    cell: Cell, selector: Selector, batch_size: int, seed: int, epoch: int, temperature: float | None
+) -> None:
+    """Plans a cell by itself, and writes its batches with the numbers that samples have in the whole set."""
+    records = cell.read()
+    samples = np.ascontiguousarray(records["sample"])
+    grouped = "group" in (records.dtype.names or ())
+    plan = selector(
+        records["u"],
+        records["v"],
+        batch_size=batch_size,
+        seed=seed,
+        epoch=epoch,
+        groups=read_groups(np.ascontiguousarray(records["group"]), len(records)) if grouped else None,
+        drop_last=False,
+        temperature=temperature,
+        samples=samples,
+    )
+    batches = np.where(plan.batches >= 0, samples[plan.batches], -1)
+    facts = {name: getattr(plan, name) for name in ("method", "temperature", "group_pairs", "margin_pairs")}
+    facts["settings"] = dict(plan.settings)
+    found: dict[str, Any] = {
+        "batches": batches,
+        "losses": plan.losses,
+        "weights": plan.weights,
+        "facts": np.array(json.dumps(facts)),
+    }
+    write_whole(cell.path, lambda file: np.savez(file, **found))

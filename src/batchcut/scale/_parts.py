@@ -1,0 +1,71 @@
+"""The folder of a plan in the making: what was asked for, and the parts that are done."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from batchcut._errors import invalid
+from batchcut._files import check_outside_runs, open_own, read_json, try_lock, write_json
+
+_FORMAT = "batchcut parts 1"
+_ASKED, _PLAN, _LOCK = "asked.json", "plan.npz", ".lock"
+
+
+class Parts:
+    """The paths in a folder.
+
+    Attributes:
+        folder: All of it.
+        plan: The plan, once it is made.
+        centers: The centres, once they are fitted.
+        blocks: The folder of the blocks.
+        cells: The folder of the cells.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plan = folder / _PLAN
+        self.centers = folder / "centers.npy"
+        self.blocks = folder / "blocks"
+        self.cells = folder / "cells"
+
+    def clear(self) -> None:
+        """Removes all but the plan and what was asked for, once the plan is there."""
+        for part in (self.blocks, self.cells):
+            shutil.rmtree(part, ignore_errors=True)
+        self.centers.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_parts(folder: Path, asked: dict[str, object]) -> Iterator[Parts]:
+    """The folder, which is made if it is not there, for this process alone; one that holds something else is refused.
+
+    So are the parts of a plan that was asked for otherwise, or of other files.
+    """
+    check_outside_runs("parts", folder)
+    if folder.exists() and not folder.is_dir():
+        raise invalid("parts", "be a folder", f"{folder}, a file")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / _ASKED).exists() and any(path.name != _LOCK for path in folder.iterdir()):
+        raise invalid("parts", "be empty, or hold the parts of the same plan", folder)
+    with open_own(folder / _LOCK) as lock:
+        if try_lock(lock) is False:
+            raise invalid("parts", "be one that no other process plans in", folder)
+        _check_asked(folder / _ASKED, {"format": _FORMAT, **asked})
+        parts = Parts(folder)
+        if not parts.plan.exists():
+            for part in (parts.blocks, parts.cells):
+                part.mkdir(exist_ok=True)
+        yield parts
+
+
+def _check_asked(path: Path, asked: dict[str, object]) -> None:
+    if not path.exists():
+        write_json(path, asked)
+        return
+    before = read_json(path, dict)
+    for name in sorted({*before, *asked}):
+        if before.get(name) != asked.get(name):
+            change = f"{before.get(name)!r} in {path.parent}, and {asked.get(name)!r} now"
+            raise invalid("parts", f"hold the parts of the same plan, with the same {name}", change)

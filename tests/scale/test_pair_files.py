@@ -1,0 +1,164 @@
+"""Files of pairs: all formats give the same rows, and what does not fit is named."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+from tests.scale.conftest import make_pairs
+
+from batchcut.sampling import EmbeddingBank
+from batchcut.scale import open_pair_files, plan_in_cells
+from batchcut.scale._pair_files import group_numbers
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def write_parquet(path: Path, u: Any, v: Any, *, group: Any = None, rows: int = 50) -> Path:
+    columns = {"u": list(u), "v": list(v)} | ({} if group is None else {"group": list(group)})
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=rows)
+    return path
+
+
+def write_bank(path: Path, u: Any, v: Any, *, skipped: int = 0) -> Path:
+    bank = EmbeddingBank(len(u), u.shape[1], dtype=torch.float16, path=path)
+    index = torch.arange(skipped, len(u))
+    bank.record(index, torch.from_numpy(u)[index], torch.from_numpy(v)[index])
+    return path
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_all_formats_give_the_same_plan(tmp_path: Path) -> None:
+    u, v = make_pairs(300)
+    for name, side in (("u", u), ("v", v)):
+        np.save(tmp_path / f"{name}.npy", side)
+    save_file({"u": u, "v": v}, tmp_path / "x.safetensors")
+    files = [
+        open_pair_files(tmp_path / "u.npy", str(tmp_path / "v.npy")),
+        open_pair_files(tmp_path / "x.safetensors"),
+        open_pair_files(write_parquet(tmp_path / "x.parquet", u, v)),
+        open_pair_files(write_bank(tmp_path / "bank", u, v)),
+    ]
+    plans = [plan_in_cells(pairs, parts=tmp_path / str(k), batch_size=16) for k, pairs in enumerate(files)]
+    assert [(len(pairs), pairs.dim, pairs.is_half) for pairs in files] == [(300, 8, True)] * 4
+    assert all(plan == plans[0] for plan in plans)
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_groups_in_parquet_are_those_of_files(tmp_path: Path) -> None:
+    u, v = make_pairs(300)
+    words = np.array([f"word {k % 40}" for k in range(300)])
+    for name, values in (("u", u), ("v", v), ("groups", words)):
+        np.save(tmp_path / f"{name}.npy", values)
+    npy = open_pair_files(tmp_path / "u.npy", tmp_path / "v.npy", groups=tmp_path / "groups.npy")
+    table = open_pair_files(write_parquet(tmp_path / "x.parquet", u, v, group=words))
+    plans = [plan_in_cells(pairs, parts=tmp_path / str(k), batch_size=16) for k, pairs in enumerate((npy, table))]
+    assert plans[0] == plans[1]
+    assert plans[0].group_pairs == 0
+
+
+def test_wide_numbers_are_as_good_as_narrow_ones(tmp_path: Path) -> None:
+    u, v = make_pairs(200)
+    np.save(tmp_path / "u.npy", u.astype(np.float64) * 1e200)
+    np.save(tmp_path / "v.npy", v)
+    pairs = open_pair_files(tmp_path / "u.npy", tmp_path / "v.npy")
+    assert not pairs.is_half
+    assert len(plan_in_cells(pairs, parts=tmp_path / "parts", batch_size=16).left_over) == 200 % 16
+
+
+def test_row_groups_are_read_together_and_never_cut(tmp_path: Path) -> None:
+    shard = open_pair_files(write_parquet(tmp_path / "x.parquet", *make_pairs(210))).shards[0]
+    assert shard.bounds(120) == [(0, 100), (100, 210)]
+    assert shard.bounds(100) == [(0, 100), (100, 200), (200, 210)]
+    assert shard.read(100, 200).u.shape == (100, 8)
+    with pytest.raises(ValueError, match=r"x\.parquet must have row groups of at most 40 rows, to be read .* got 50"):
+        shard.bounds(40)
+
+
+def test_group_numbers() -> None:
+    words = group_numbers(np.array(["a", "b", "a"]))
+    assert words[0] == words[2] != words[1]
+    assert group_numbers(np.array([3, -1], np.int8)).tolist() == [3, -1]
+    assert words[0] == group_numbers(np.array(["a"]))[0] == 3405396810240292928
+    with pytest.raises(TypeError, match="groups must hold an integer or a string for each sample; got float64"):
+        group_numbers(np.array([0.5]))
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    u, v = make_pairs(60)
+    save = {
+        "u": u,
+        "v": v,
+        "short": v[:50],
+        "wide": np.concatenate([u, u], axis=1),
+        "whole": np.ones((60, 8), np.int64),
+        "flat": u[0],
+        "few": np.arange(59),
+        "halves": np.arange(60) / 2,
+        "empty": u[:0],
+    }
+    path = {name: tmp_path / f"{name}.npy" for name in save}
+    for name, values in save.items():
+        np.save(path[name], values)
+    torn = tmp_path / "torn.npy"
+    torn.write_bytes(path["u"].read_bytes()[:-10])
+    gap = write_bank(tmp_path / "gap", u, v, skipped=4)
+    other = tmp_path / "other.parquet"
+    parquet.write_table(pyarrow.table({"u": list(u), "w": list(v)}), other)
+    np.savez(tmp_path / "x.npz", u=u, v=v)
+    text = tmp_path / "text.txt"
+    text.write_text("text")
+    plain = write_parquet(tmp_path / "a.parquet", u, v)
+    grouped = write_parquet(tmp_path / "b.parquet", u, v, group=np.arange(60))
+    both = (path["u"], path["v"])
+    bad: list[tuple[type[Exception], tuple[Any, ...], str]] = [
+        (FileNotFoundError, (tmp_path / "gone.npy", path["v"]), "no such file.*gone"),
+        (ValueError, (path["u"], path["short"]), r"short\.npy must have the shape of the other side, \(60, 8\); got"),
+        (ValueError, ([path["u"], path["wide"]],) * 2, r"wide\.npy must be 8 wide, as .*u\.npy is; got 16"),
+        (TypeError, (path["whole"],) * 2, r"whole\.npy must hold floating-point numbers; got int64"),
+        (ValueError, (path["flat"],) * 2, r"flat\.npy must have two dimensions .* got shape \(8,\)"),
+        (ValueError, (path["empty"],) * 2, r"empty\.npy must have two dimensions .* got shape \(0, 8\)"),
+        (ValueError, (torn, path["v"]), r"torn\.npy must be a whole \.npy file of numbers"),
+        (ValueError, (*both, path["few"]), r"few\.npy must hold one group for each of 60 samples; got shape \(59,\)"),
+        (TypeError, (*both, path["halves"]), "groups must hold an integer or a string for each sample; got float64"),
+        (ValueError, (path["u"], both), "v must name as many files as u, 1; got 2"),
+        (ValueError, (path["u"],), r"v must name \.npy files where u does, and be left out otherwise; got none"),
+        (ValueError, (gap,), "gap must hold an embedding of each of its 60 samples; got none of 4"),
+        (ValueError, (other,), r"other\.parquet must be a whole .* got one that fails: no columns u and v, but u, w"),
+        (ValueError, (text,), r"path must be the file of a bank, or not be there; got .*text\.txt"),
+        (ValueError, ([plain, grouped],), r"b\.parquet must have no groups, as .*a\.parquet does; got groups"),
+        (ValueError, (plain, None, path["few"]), r"groups must be left out for \.parquet files"),
+        (TypeError, (3,), "u must be the path of a file or a list of paths; got int"),
+        (ValueError, (tmp_path / "x.npz",), r"x\.npz must be \.npy, \.parquet, \.safetensors or the file of a bank"),
+        (ValueError, ([],), "u must name a file; got none"),
+    ]
+    for error, (first, *more), rule in bad:
+        second, groups = [*more, None, None][:2]
+        with pytest.raises(error, match=rule):
+            open_pair_files(first, second, groups=groups)
+
+
+def test_some_samples_are_drawn_from_all_shards(tmp_path: Path) -> None:
+    u, v = make_pairs(210)
+    files = [write_parquet(tmp_path / f"{k}.parquet", u[a:b], v[a:b]) for k, (a, b) in enumerate([(0, 70), (70, 210)])]
+    pairs = open_pair_files(files)
+    drawn = pairs.some(60, seed=1)
+    rows = [int(np.flatnonzero((u == row).all(axis=1))[0]) for row in drawn[0]]
+    assert rows == sorted(set(rows))
+    assert len(rows) == 60
+    assert rows[0] < 70 < rows[-1]
+    assert np.array_equal(v[rows], drawn[1])
+    assert np.array_equal(pairs.some(1000, seed=1)[0], u)
+
+
+def test_a_shard_that_shrinks_is_named(tmp_path: Path) -> None:
+    u, v = make_pairs(60)
+    np.save(tmp_path / "u.npy", u)
+    np.save(tmp_path / "v.npy", v)
+    pairs = open_pair_files(tmp_path / "u.npy", tmp_path / "v.npy")
+    np.save(tmp_path / "u.npy", u[:40])
+    with pytest.raises(ValueError, match=r"u\.npy must have the shape it had, \(60, 8\); got \(40, 8\) and \(60, 8\)"):
+        pairs.shards[0].read(0, 10)

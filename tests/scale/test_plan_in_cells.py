@@ -1,0 +1,322 @@
+"""A plan by cells: every sample once, sizes exact, groups apart, the same on any workers and after any interruption."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.scale.conftest import WritePairs, make_pairs
+
+from batchcut.scale import PairFiles, plan_in_cells
+from batchcut.scale import _plan_in_cells as module
+from batchcut.selection import BatchPlan, Cut, Ordered, Shuffle
+
+Array = npt.NDArray[Any]
+
+pytestmark = pytest.mark.usefixtures("small_cells")
+
+
+def plan_of(pairs: PairFiles, folder: Path, **given: Any) -> BatchPlan:
+    return plan_in_cells(pairs, parts=folder, **{"batch_size": 16, **given})
+
+
+def check_covers(plan: BatchPlan, count: int, batch_size: int, *, drop_last: bool) -> None:
+    out = count % batch_size if drop_last else 0
+    used = plan.batches[plan.batches >= 0]
+    assert len(plan.left_over) == out
+    assert sorted([*used.tolist(), *plan.left_over.tolist()]) == list(range(count))
+    assert len(plan) == -(-(count - out) // batch_size)
+
+
+def test_a_plan_of_several_shards_blocks_and_cells(write_pairs: WritePairs, tmp_path: Path) -> None:
+    plan = plan_of(write_pairs(130, 7, 400), tmp_path / "parts")
+    check_covers(plan, 537, 16, drop_last=True)
+    assert plan.settings["cells"] == 5
+    assert plan.method == "Cut"
+    sides = make_pairs(537)
+    assert plan.mean_loss > 1.5 * Shuffle()(*sides, batch_size=16).mean_loss
+    whole = Cut()(*sides, batch_size=16)
+    assert plan.mean_loss > 0.9 * whole.mean_loss
+    assert np.array_equal(plan.left_over, whole.left_over)
+
+
+def test_losses_are_those_of_the_batches(write_pairs: WritePairs, tmp_path: Path) -> None:
+    pairs = write_pairs(300)
+    plan = plan_of(pairs, tmp_path / "parts", temperature=0.2)
+    u, v = (np.load(path).astype(np.float64) for path in pairs.shards[0].paths)
+    u, v = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (u, v))
+    for row, loss in zip(plan.batches, plan.losses, strict=True):
+        scores = u[row] @ v[row].T / 0.2
+        rows = np.logaddexp.reduce(scores, axis=1) + np.logaddexp.reduce(scores, axis=0) - 2 * scores.diagonal()
+        assert loss == pytest.approx(rows.mean() / 2, rel=1e-4)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.integers(1, 150), min_size=1, max_size=4).filter(lambda sizes: sum(sizes) >= 40),
+    batch_size=st.integers(2, 40),
+    seed=st.integers(0, 3),
+    drop_last=st.booleans(),
+    kinds=st.integers(0, 60),
+)
+def test_every_sample_once_and_groups_apart(
+    write_pairs: WritePairs,
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    batch_size: int,
+    seed: int,
+    drop_last: bool,
+    kinds: int,
+) -> None:
+    count = sum(sizes)
+    rng = np.random.default_rng(seed)
+    groups = np.where(rng.random(count) < 0.3, rng.integers(0, kinds, count), np.arange(count) + 100) if kinds else None
+    pairs = write_pairs(*sizes, groups=groups, seed=seed)
+    folder = tmp_path_factory.mktemp("parts")
+    full = (count - (count % batch_size)) // batch_size
+    most = 0 if groups is None else max(Counter(groups.tolist()).values())
+    if most > full:
+        return
+    plan = plan_of(pairs, folder / "new", batch_size=batch_size, seed=seed, drop_last=drop_last)
+    check_covers(plan, count, batch_size, drop_last=drop_last)
+    assert plan.group_pairs == 0
+    if groups is not None:
+        for row in plan:
+            assert len(set(groups[row].tolist())) == len(row)
+
+
+def test_a_group_that_fills_a_cell_goes_to_the_others(write_pairs: WritePairs, tmp_path: Path) -> None:
+    u, _ = make_pairs(512, clusters=4)
+    near = np.argsort(-(u.astype(float) @ u[0].astype(float)))[:30]  # all in one cell, which has 8 batches
+    groups = np.arange(512) + 1000
+    groups[near] = 7
+    plan = plan_of(write_pairs(512, groups=groups, clusters=4), tmp_path / "parts")
+    assert plan.settings["cells"] == 4
+    assert plan.group_pairs == 0
+    assert [int((groups[row] == 7).sum()) for row in plan.batches].count(1) == 30
+
+
+def test_a_group_larger_than_all_batches_is_counted(write_pairs: WritePairs, tmp_path: Path) -> None:
+    groups = np.where(np.arange(160) < 40, 0, np.arange(160))
+    with pytest.warns(RuntimeWarning, match=r"\d+ pairs of one group share a batch"):
+        plan = plan_of(write_pairs(160, groups=groups), tmp_path / "parts")
+    assert plan.group_pairs >= 40 * 4 // 2 - 30  # 40 in 10 batches are four in each
+    check_covers(plan, 160, 16, drop_last=True)
+
+
+def test_epochs_leave_out_others_and_seeds_differ(write_pairs: WritePairs, tmp_path: Path) -> None:
+    pairs = write_pairs(327)
+    plans = [plan_of(pairs, tmp_path / str(k), seed=k // 2, epoch=k % 2) for k in range(4)]
+    assert not set(plans[0].left_over) & set(plans[1].left_over)
+    assert not np.array_equal(plans[0].batches, plans[2].batches)
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_workers_and_threads_do_not_matter(write_pairs: WritePairs, tmp_path: Path, backend: str) -> None:
+    groups = np.random.default_rng(0).integers(0, 40, 610)
+    pairs = write_pairs(300, 310, groups=groups)
+    alone = plan_of(pairs, tmp_path / "alone", selector=Cut(threads=1))
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert plan_of(pairs, tmp_path / "two") == alone
+        assert plan_of(pairs, tmp_path / "jobs", n_jobs=3, selector=Cut(threads=2)) == alone
+    assert plan_of(pairs, tmp_path / "threads", selector=Cut(threads=3)) == alone
+
+
+def test_shards_do_not_matter(write_pairs: WritePairs, tmp_path: Path) -> None:
+    """Where they are cut into the same blocks."""
+    one = plan_of(write_pairs(400), tmp_path / "one")
+    many = plan_of(write_pairs(100, 100, 100, 100), tmp_path / "many")
+    assert one == many
+
+
+def test_another_selector(write_pairs: WritePairs, tmp_path: Path) -> None:
+    plan = plan_of(write_pairs(300), tmp_path / "parts", selector=Shuffle())
+    assert plan.method == "Shuffle"
+    check_covers(plan, 300, 16, drop_last=True)
+
+
+def counting(original: Any, calls: list[object], stop_at: int | None = None) -> Any:
+    """The function, with its calls noted, of which one is interrupted."""
+
+    def noted(*args: Any, **more: Any) -> None:
+        calls.append(args)
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        original(*args, **more)
+
+    return noted
+
+
+def test_a_plan_that_was_interrupted_goes_on(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = write_pairs(600)
+    expected = plan_of(pairs, tmp_path / "whole")
+    for step, last in (("draw_sums", 3), ("write_block", 2), ("plan_cell", 3)):
+        original, calls = getattr(module, step), list[object]()
+        monkeypatch.setattr(module, step, counting(original, calls, stop_at=last))
+        with pytest.raises(KeyboardInterrupt):
+            plan_of(pairs, tmp_path / step)
+        again = list[object]()
+        monkeypatch.setattr(module, step, counting(original, again))
+        assert plan_of(pairs, tmp_path / step) == expected
+        monkeypatch.setattr(module, step, original)
+        assert len(calls) == last
+        assert last - 1 + len(again) == {"draw_sums": 6, "write_block": 6, "plan_cell": 5}[step]
+
+
+def test_a_finished_folder_gives_its_plan_again(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = write_pairs(300)
+    plan = plan_of(pairs, tmp_path / "parts")
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == [".lock", "asked.json", "plan.npz"]
+    monkeypatch.setattr(module, "plan_cell", None)
+    assert plan_of(pairs, tmp_path / "parts") == plan == BatchPlan.load(tmp_path / "parts" / "plan.npz")
+
+
+def test_progress_rises_to_one(write_pairs: WritePairs, tmp_path: Path) -> None:
+    told: list[float] = []
+    plan_of(write_pairs(600), tmp_path / "parts", progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert len({round(share, 3) for share in told}) > 8
+
+
+def test_errors_in_tasks_are_their_own(write_pairs: WritePairs, tmp_path: Path) -> None:
+    pairs = write_pairs(250)
+    u = np.load(pairs.shards[0].paths[0])
+    u[170] = 0
+    np.save(pairs.shards[0].paths[0], u)
+    rule = r"^u in .*u0\.npy must have no zero rows; got zeros in row 170$"
+    with pytest.raises(ValueError, match=rule):
+        plan_of(pairs, tmp_path / "parts")
+    assert not (tmp_path / "parts" / "plan.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"pairs": "u.npy"}, TypeError, "pairs must be PairFiles, by open_pair_files; got str"),
+        ({"parts": 3}, TypeError, "parts must be a path; got int"),
+        ({"batch_size": 1}, ValueError, "batch_size must be at least 2; got 1"),
+        ({"batch_size": 301}, ValueError, "batch_size must be at most the number of samples, 300; got 301"),
+        ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
+        ({"epoch": 0.5}, TypeError, "epoch must be an integer; got float"),
+        ({"drop_last": 1}, TypeError, "drop_last must be True or False; got int"),
+        ({"temperature": 0}, ValueError, "temperature must be finite and above 0; got 0"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be None or an integer other than 0; got 0"),
+        ({"n_jobs": "two"}, TypeError, "n_jobs must be None or an integer other than 0; got str"),
+        ({"progress": 1}, TypeError, "progress must be None or a function of one number; got int"),
+        ({"selector": Cut}, ValueError, r"selector must be made first, as by Cut\(\); got the class Cut"),
+        ({"selector": Ordered(k=4)}, ValueError, "selector must be one that takes each sample once; got Ordered"),
+        ({"memory": 1000}, ValueError, "memory must be at least 231211008 bytes for batches of 16, 8 wide; got 1000"),
+        ({"memory": 1e9}, TypeError, "memory must be an integer; got float"),
+    ],
+)
+def test_bad_arguments(
+    write_pairs: WritePairs, tmp_path: Path, given: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    call = {"pairs": write_pairs(300), "parts": tmp_path / "parts", "batch_size": 16, **given}
+    with pytest.raises(error, match=text):
+        plan_in_cells(call.pop("pairs"), **call)
+    assert not (tmp_path / "parts").exists()
+
+
+SCRIPT = """
+import sys
+from batchcut.scale import _memory, open_pair_files, plan_in_cells
+_memory.MOST_IN_CELL = 16384
+plan_in_cells(open_pair_files(sys.argv[1], sys.argv[2]), parts=sys.argv[3], batch_size=64,
+              progress=lambda share: print(share, flush=True))
+"""
+
+
+def start(pairs: PairFiles, folder: Path, after: float) -> "subprocess.Popen[str]":
+    """Plans in a process of its own, until it has done a share of the work."""
+    command = [sys.executable, "-c", SCRIPT, *pairs.shards[0].paths, str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if float(line) >= after:
+            break
+    return process
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.05, 0.3])
+def test_ctrl_c_is_answered_within_a_second(write_pairs: WritePairs, tmp_path: Path, after: float) -> None:
+    pairs = write_pairs(65_536, dim=128)
+    process = start(pairs, tmp_path / "parts", after)
+    time.sleep(0.3)
+    sent = time.perf_counter()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert time.perf_counter() - sent < 1
+    assert "KeyboardInterrupt" in errors
+    assert not (tmp_path / "parts" / "plan.npz").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_plan_goes_on_where_it_was(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchcut.scale._memory.MOST_IN_CELL", 16384)
+    monkeypatch.setattr("batchcut.scale._memory.MOST_IN_BLOCK", 262_144)
+    pairs = write_pairs(65_536, dim=16)
+    expected = plan_of(pairs, tmp_path / "new", batch_size=64)
+    process = start(pairs, tmp_path / "parts", 0.4)
+    process.kill()
+    process.communicate()
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts" / "cells").glob("*.npz")}
+    assert done
+    seen: dict[Path, int] = {}
+    original = module._joined
+
+    def joined(*args: Any) -> BatchPlan:
+        seen.update({path: path.stat().st_mtime_ns for path in done})
+        return original(*args)
+
+    monkeypatch.setattr(module, "_joined", joined)
+    assert plan_of(pairs, tmp_path / "parts", batch_size=64) == expected
+    assert seen == done
+
+
+MEASURE = """
+import re, resource, sys
+import numpy as np
+from batchcut.scale import open_pair_files, plan_in_cells
+from batchcut.selection import Cut
+
+rows = np.random.default_rng(0).standard_normal((2, 9000, 16)).astype(np.float32)
+Cut(threads=2)(*rows, batch_size=32)  # which compiles what is needed
+held = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
+memory = int(sys.argv[4])
+resource.setrlimit(resource.RLIMIT_DATA, (held + memory, -1))
+plan = plan_in_cells(open_pair_files(*sys.argv[1:3]), parts=sys.argv[3], batch_size=64, memory=memory)
+print(plan.settings["cells"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of processes is not told here")
+def test_memory_stays_within_what_is_given(write_pairs: WritePairs, tmp_path: Path) -> None:
+    """150 MB of embeddings in float16, of which the search needs twice as much in float32, in 240 MB."""
+    pairs = write_pairs(150_000, dim=256, clusters=500)
+    command = [sys.executable, "-c", MEASURE, *pairs.shards[0].paths, str(tmp_path / "parts"), str(240_000_000)]
+    limited = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    result = subprocess.run(command, capture_output=True, text=True, env=limited)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 3
+    check_covers(BatchPlan.load(tmp_path / "parts" / "plan.npz"), 150_000, 64, drop_last=True)
