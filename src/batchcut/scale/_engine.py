@@ -50,9 +50,7 @@ class Workers:
             before, trouble = len(left), None
             told(1 - before / len(tasks))
             try:
-                with closing(
-                    self._results(work, left)
-                ) as results:  # an error ends the work now, not by chance
+                with closing(self._results(work, left)) as results:  # an error ends the work now, not by chance
                     for finished, failed in enumerate(results, start=1):
                         if failed is not None:
                             raise failed.error
