@@ -34,6 +34,9 @@ def pairs(tmp_path: Path) -> Path:
         ("epochs = true", "file: epochs must be an integer; got True"),
         ("epochs = 0", "file: epochs must be at least 1; got 0"),
         ("optimizer = 3", "file: optimizer must be a table of settings; got 3"),
+        ("[objective]\ntemperature = 1e308", "file: objective.temperature must be between 1e-06 and 1e+06; got 1e+308"),
+        ("[objective]\ntemperature = inf", "file: objective.temperature must be "),
+        ("[objective]\ntemperature = nan", "file: objective.temperature must be "),
         ('[data]\ntrain = "many"', "file: data.train must be an integer or \"none\"; got 'many'"),
         (
             '[objective]\nloss = "hinge"',

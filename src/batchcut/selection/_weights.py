@@ -73,11 +73,11 @@ def bars_of(positive: npt.NDArray[Any], margin: float) -> npt.NDArray[Any]:
     return np.asarray(positive - positive.dtype.type(within + _ROUNDING))
 
 
-def check_temperature(temperature: object) -> float:
+def check_temperature(temperature: object, name: str = "temperature") -> float:
     """Returns the temperature, if it is a number at which scores can be told apart."""
-    tau = check_positive("temperature", temperature)
+    tau = check_positive(name, temperature)
     if not _LEAST_TEMPERATURE <= tau <= _MOST_TEMPERATURE:
-        raise invalid("temperature", f"be between {_LEAST_TEMPERATURE:g} and {_MOST_TEMPERATURE:g}", temperature)
+        raise invalid(name, f"be between {_LEAST_TEMPERATURE:g} and {_MOST_TEMPERATURE:g}", temperature)
     return tau
 
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from batchcut._errors import as_float, check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
 from batchcut.data import check_name
-from batchcut.selection import Cut, Selector
+from batchcut.selection import Cut, Selector, check_temperature
 
 ViewRecipe = Literal["fast", "paper"]
 EncoderName = Literal["small-resnet", "resnet18", "mlp", "linear"]
@@ -120,7 +120,7 @@ class ObjectiveSettings:
 
     def __post_init__(self) -> None:
         check_choice("objective.loss", self.loss, get_args(Loss))
-        check_positive("objective.temperature", self.temperature)
+        check_temperature(self.temperature, "objective.temperature")
         _check_share("objective.gamma", self.gamma)
 
 
