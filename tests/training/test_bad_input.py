@@ -200,7 +200,7 @@ def test_a_training_goes_on_when_nobody_reads_its_errors_any_more(pairs: Path, t
     assert process.stdout is not None
     assert process.stderr is not None
     for _ in range(lines_read):
-        assert process.stderr.readline().startswith("epoch ")
+        assert process.stderr.readline().startswith(("epoch ", "at work: "))  # which is told after a second
     process.stderr.close()
     printed = process.stdout.read()
     process.stdout.close()
