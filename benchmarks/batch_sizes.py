@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.training_runs import (
     Row,
+    compared,
     digest,
     loop_seconds,
     measured_run,
     pair_sets,
     percent,
-    spread,
     store,
     stored_rows,
     without_test,
@@ -116,20 +116,8 @@ def summary(rows: Sequence[Row], timed: Sequence[Row]) -> list[Row]:
             row["loop"] for row in timed if (row["data"], row["batch_size"], row["method"]) == (data, size, method)
         ]
         if runs:
-            lines.append(
-                {
-                    "data": data,
-                    "batch_size": size,
-                    "method": method,
-                    "rate": rate,
-                    "seeds": len(runs),
-                    "top1": statistics.fmean(runs.values()),
-                    "spread": spread(list(runs.values())),
-                    "gain": statistics.fmean(gains) if gains else None,
-                    "gain_spread": spread(gains),
-                    "seconds": statistics.median(seconds) if seconds else None,
-                }
-            )
+            place = {"data": data, "batch_size": size, "method": method, "rate": rate}
+            lines.append(place | compared(runs, gains, seconds))
     return lines
 
 

@@ -9,7 +9,6 @@ and runs that are there already are not made again. Seconds want an idle machine
 
 import argparse
 import json
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rivals_loop import RIVALS, train_by
-from benchmarks.training_runs import Row, digest, pair_sets, percent, spread, store, stored_rows, without_test
+from benchmarks.training_runs import Row, compared, digest, pair_sets, percent, store, stored_rows, without_test
 
 from batchcut.training import Config, config_of, recipe, with_overrides
 
@@ -43,18 +42,7 @@ def summary(rows: Sequence[Row], timed: Sequence[Row]) -> list[Row]:
             gains = [runs[seed] - base[seed] for seed in sorted(runs.keys() & base.keys())]
             seconds = [row["loop"] for row in timed if (row["data"], row["rival"]) == (data, name)]
             if runs:
-                lines.append(
-                    {
-                        "data": data,
-                        "rival": name,
-                        "seeds": len(runs),
-                        "top1": statistics.fmean(runs.values()),
-                        "spread": spread(list(runs.values())),
-                        "gain": statistics.fmean(gains) if gains else None,
-                        "gain_spread": spread(gains),
-                        "seconds": statistics.median(seconds) if seconds else None,
-                    }
-                )
+                lines.append({"data": data, "rival": name} | compared(runs, gains, seconds))
     return lines
 
 

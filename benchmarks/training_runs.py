@@ -107,6 +107,18 @@ def spread(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
+def compared(runs: dict[int, float], gains: Sequence[float], seconds: Sequence[float]) -> Row:
+    """Top-1 of some seeds, what each gains over the shuffled run of its seed, and the median of the seconds."""
+    return {
+        "seeds": len(runs),
+        "top1": statistics.fmean(runs.values()),
+        "spread": spread(list(runs.values())),
+        "gain": statistics.fmean(gains) if gains else None,
+        "gain_spread": spread(gains),
+        "seconds": statistics.median(seconds) if seconds else None,
+    }
+
+
 def percent(value: float | None) -> str:
     """A share with two decimals, or a dash."""
     return "-" if value is None else f"{value:.2%}"

@@ -16,9 +16,10 @@ from ._streams import StreamPlanner as StreamPlanner
 from ._sampler import EpochSampler as EpochSampler
 
 # isort: split
-# For our integrations.
+# For our trainings and integrations.
 from ._figures import figures_of as figures_of
 from ._figures import figures_of_plan as figures_of_plan
+from ._figures import shuffled_loss as shuffled_loss
 
 # isort: split
 # For sets in files, of which a bank may be one.

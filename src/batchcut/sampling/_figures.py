@@ -1,30 +1,45 @@
 """What the logs of a training say of a plan."""
 
+import numpy as np
 import torch
 
 from batchcut.selection import BatchPlan, Shuffle
 
+from ._bank import EmbeddingBank
+from ._rows import mean_of_views
 from ._sampler import PlannedBatchSampler
 
 _MOST_COMPARED = 4096
 
 
 def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
-    """Of the plan made last: how hard it is, what it took, and what may be wrong with it; empty where there is none.
-
-    Times the loss of shuffled batches, by at most 4,096 samples: it must cost next to nothing.
-    """
+    """Of the plan made last: how hard it is, what it took, and what may be wrong with it; empty where there is none."""
     plan, bank = sampler.plan, sampler.bank
     if plan is None:
         return {}
     seen = torch.nonzero(bank.seen).flatten()
     figures = figures_of_plan(plan) | {"plan_bank_age": float(bank.age[seen].double().mean())}
-    some = seen[torch.linspace(0, len(seen) - 1, min(len(seen), max(_MOST_COMPARED, 8 * plan.batch_size))).long()]
-    if len(some) >= plan.batch_size:
-        u, v = bank.u[some], bank.v[some]
-        random = Shuffle()(u, v, batch_size=plan.batch_size, temperature=plan.temperature, seed=plan.seed)
-        figures["plan_times_shuffled"] = plan.mean_loss / max(random.mean_loss, 1e-12)
+    if len(seen) >= plan.batch_size:
+        shuffled = shuffled_loss(bank, plan, average_views=sampler.average_views)
+        figures["plan_times_shuffled"] = plan.mean_loss / max(shuffled, 1e-12)
     return figures
+
+
+def shuffled_loss(bank: EmbeddingBank, plan: BatchPlan, *, average_views: bool) -> float:
+    """The mean loss of shuffled batches, to compare a plan with, by the embeddings that it was made from.
+
+    Of some samples where there are many: it must cost next to nothing.
+    """
+    some = bank.seen.nonzero().ravel().cpu().numpy()
+    most = max(_MOST_COMPARED, 8 * plan.batch_size)
+    if len(some) > most:
+        some = np.random.default_rng([plan.seed, plan.epoch]).choice(some, most, replace=False)
+    index = torch.from_numpy(some).to(bank.device)
+    u, v = bank.u[index], bank.v[index]
+    if average_views:
+        u = v = mean_of_views(u, v)
+    shuffle, size = Shuffle(temperature=plan.temperature), min(plan.batch_size, len(index))
+    return shuffle(u, v, batch_size=size, seed=plan.seed, epoch=plan.epoch).mean_loss
 
 
 def figures_of_plan(plan: BatchPlan) -> dict[str, float]:

@@ -12,12 +12,12 @@ from ._inputs import Doubles, Ints, Pairs, unit_pairs
 from ._plan import BatchPlan
 from ._signal import StepSignal, step_signal
 from ._weights import bars_of
+from .cut import Cut
 
 _ANCHORS = 256
 _CELLS_AT_ONCE = 1 << 22
 _PAYS = 1.15  # a ratio of signals; those of one plan differ by some hundredths from seed to seed
 _MANY_TWINS = 0.1
-_USUAL_MARGIN = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Prospects:
             samples, the median over samples and sides.
         twins: The share of samples for which there is another, such that the two could exchange partners: within the
             margin, their partners are as similar to the other one.
-        margin: That of the plan; 0.05 where it has none.
+        margin: That of the plan; where it has none, that of `Cut`.
     """
 
     signal: StepSignal
@@ -82,7 +82,7 @@ def prospects(u: object, v: object, plan: BatchPlan) -> Prospects:
     rng = generator(Stream.STEP_SIGNAL, plan.seed, plan.epoch, 1)
     samples = np.sort(rng.choice(len(pairs), min(_ANCHORS, len(pairs)), replace=False))
     known = plan.settings.get("margin")
-    margin = _USUAL_MARGIN if known is None else float(known)
+    margin = float(Cut.margin or 0.0) if known is None else float(known)
     counts, twins = _neighbors(pairs, samples, plan.temperature, margin)
     return Prospects(
         signal=step_signal(pairs.u, pairs.v, plan, temperature=plan.temperature, seed=plan.seed, epoch=plan.epoch),

@@ -8,15 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, mean_of_views
-from batchcut.selection import BatchPlan, Shuffle
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, shuffled_loss
+from batchcut.selection import BatchPlan
 
 from ._config import Config
 from ._data import Indices
 
 Refill = Callable[[EmbeddingBank], None]
-
-_MOST_COMPARED = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +88,9 @@ class Batches:
         before = self.sampler.plan
         batches = [np.asarray(batch) for batch in self.sampler]
         plan = self.sampler.plan if self.sampler.plan is not before else None
-        shuffled = self._shuffled_loss(plan) if plan is not None and self.sharding.rank == 0 else None
+        shuffled = None
+        if plan is not None and self.sharding.rank == 0:
+            shuffled = shuffled_loss(self.bank, plan, average_views=self.averages)
         return Epoch(batches=batches, plan=plan, shuffled_loss=shuffled, seconds=time.perf_counter() - started)
 
     def state(self, position: int | None) -> tuple[dict[str, object], dict[str, Tensor]]:
@@ -112,17 +112,3 @@ class Batches:
             self.bank.load_state_dict({name: tensors[name] for name in ("u", "v", "recorded_at")} | numbers)
         batches = tensors["batches"].numpy().tobytes() if facts["planned"] else None
         self.sampler.load_state_dict(facts | {"batches": batches})
-
-    def _shuffled_loss(self, plan: BatchPlan) -> float:
-        """Of some samples where there are many: it is there to compare with, and must cost next to nothing."""
-        some = self.bank.seen.nonzero().ravel().cpu().numpy()
-        most = max(_MOST_COMPARED, 8 * plan.batch_size)
-        if len(some) > most:
-            some = np.random.default_rng([plan.seed, plan.epoch]).choice(some, most, replace=False)
-        index = torch.from_numpy(some).to(self.bank.device)
-        shuffle = Shuffle(temperature=plan.temperature)
-        batch_size = min(plan.batch_size, len(index))
-        u, v = self.bank.u[index], self.bank.v[index]
-        if self.averages:
-            u = v = mean_of_views(u, v)
-        return shuffle(u, v, batch_size=batch_size, seed=plan.seed, epoch=plan.epoch).mean_loss
