@@ -166,6 +166,14 @@ class Mined(Shuffled):
         self.bank.record(index, u.detach(), v.detach())
 
 
+class PlannedAndMined(Mined):
+    """Batches planned by `Cut`, without a background, and one mined hard negative for each anchor."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.sampler = self._sampler(task.config.selection.selector, shuffled_epochs=1, background=False)
+
+
 class Grouped(Shuffled):
     """Batches of several random groups of samples that are hard for each other, as in B3.
 
@@ -205,6 +213,7 @@ RIVALS: dict[str, Callable[[Task], Shuffled]] = {
     "groups of 16": lambda task: Grouped(task, size=16),
     "`Cut`, no background": lambda task: Planned(task, background=False),
     "default": lambda task: Planned(task, background=True),
+    "`Cut` and one mined negative": PlannedAndMined,
 }
 
 

@@ -19,6 +19,7 @@ from batchcut.training import Config, to_toml, train
 
 Row = dict[str, Any]
 
+_NO_MATTER = ("root =", 'name = "pairs:', "tensorboard =")  # settings by which no result differs
 _HELD_OUT = 10  # one in so many training rows, where something is to be chosen
 
 
@@ -38,7 +39,7 @@ def store(path: Path | None, facts: dict[str, Any]) -> None:
 
 def digest(config: Config) -> str:
     """A name for the settings of a run, wherever its data lie."""
-    lines = [line for line in to_toml(config).splitlines() if not line.startswith(("root =", 'name = "pairs:'))]
+    lines = [line for line in to_toml(config).splitlines() if not line.startswith(_NO_MATTER)]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

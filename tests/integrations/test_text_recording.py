@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
@@ -21,7 +22,7 @@ from torch import nn
 
 import batchcut as bc
 from batchcut.integrations._sentence_transformers import temperature_of
-from batchcut.integrations._text_recording import ROW, NumberedCollate, NumberedDataset, Recorder
+from batchcut.integrations._text_recording import ROW, NumberedCollate, NumberedDataset, Recorder, sides_of
 
 ONE_EPOCH = {"num_train_epochs": 1, "save_strategy": "no", "learning_rate": 0.0}
 """At rate 0 the model stays as it is, and what was recorded can be compared with what it encodes."""
@@ -76,7 +77,7 @@ def assert_recorded(run: Run, u: torch.Tensor, v: torch.Tensor) -> None:
 @NOTHING_PLANNED
 @pytest.mark.parametrize("negatives", [0, 2])
 @pytest.mark.parametrize("name", LOSSES)
-def test_recorded_are_the_embeddings_of_the_first_two_columns(tmp_path: Path, name: str, negatives: int) -> None:
+def test_recorded_are_the_embeddings_that_the_loss_computes(tmp_path: Path, name: str, negatives: int) -> None:
     columns = texts()
     for k in range(min(negatives, 1) if name == "guided" else negatives):  # which takes no more
         columns[f"negative_{k}"] = [f"w{(i + 7 * k) % 30} w{i % 29}" for i in range(N)]
@@ -84,7 +85,39 @@ def test_recorded_are_the_embeddings_of_the_first_two_columns(tmp_path: Path, na
     without_dropout(run).trainer.train()
     assert run.planned.sampler is not None
     assert run.planned.sampler.bank.clock == 7  # a record a step, and none by encoding
-    assert_recorded(run, *encoded(run, columns, "anchor", "positive"))
+    assert_recorded(run, *sides_of(encoded(run, columns, *columns)))
+
+
+def test_a_row_with_negatives_is_halfway_between_them_and_its_positive() -> None:
+    anchor, positive, *negatives = torch.eye(4)[:, None] * torch.tensor([1.0, 2.0, 3.0, 4.0])[:, None, None]
+    assert sides_of([anchor])[1].tolist() == anchor.tolist()
+    assert sides_of([anchor, positive])[1].tolist() == positive.tolist()
+    u, v = sides_of([anchor, positive, *negatives])
+    assert (u.tolist(), v.tolist()) == (anchor.tolist(), [[0.0, 1.0, 0.5, 0.5]])
+
+
+@pytest.mark.parametrize("encoded_first", [False, True])
+def test_negatives_count_for_how_hard_a_batch_is(tmp_path: Path, encoded_first: bool) -> None:
+    """Positives have no word in common; the negative of a row has one with the anchors of its kind."""
+    kinds = np.arange(N) % (N // B)
+    columns = {
+        "anchor": [f"w{kind} a{i}" for i, kind in enumerate(kinds.tolist())],
+        "positive": [f"a{i} p{i}" for i in range(N)],
+        "negative": [f"w{kind} p{N - 1 - i}" for i, kind in enumerate(kinds.tolist())],
+    }
+    run = Run(
+        tmp_path,
+        make=lambda _: bag_of_words(),
+        data=Dataset.from_dict(columns),
+        options={"max_steps": 2 * -(-N // B), "save_strategy": "no", "learning_rate": 0.0},
+        loss=losses.MultipleNegativesRankingLoss,
+        shuffled_epochs=0 if encoded_first else 1,
+    )
+    run.trainer.train()
+    plan = run.planned.samplers[0].plan
+    assert plan is not None
+    same = [float((kinds[batch][:, None] == kinds[batch]).mean()) for batch in plan.batches if batch.min() >= 0]
+    assert sum(same) / len(same) > 0.7  # by chance a quarter
 
 
 def test_nothing_is_encoded_after_the_first_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +326,7 @@ def test_columns_are_told_apart_by_order(parts: list[list[int]]) -> None:
     recorder = Recorder(lambda *record: found.append(tuple(part.flatten().tolist() for part in record)))
     module = nn.Identity()
     recorder.watch(module)
-    collect = recorder.through(lambda inputs: ([{}, {}, {}], inputs.get("label")))
+    collect = recorder.through(lambda inputs: ([{}, {}], inputs.get("label")))
     collect({ROW: torch.tensor([8, 9]), "label": 1})
     for part in [*parts, [7, 7]]:
         module({"sentence_embedding": torch.tensor(part, dtype=torch.float32)[:, None]})

@@ -21,7 +21,7 @@ from batchcut.selection import BatchPlan
 
 from ._text_background import add_background
 from ._text_batches import TextBatches
-from ._text_recording import NumberedCollate, NumberedDataset, Recorder
+from ._text_recording import NumberedCollate, NumberedDataset, Recorder, sides_of
 from ._text_stream import PlannedStream
 
 STATE_NAME = "batchcut"
@@ -37,8 +37,9 @@ class PlannedTexts(TrainerCallback):
         planned = PlannedTexts(trainer)
         trainer.train()
 
-    The first two text columns are the pairs; where there is one, it is both sides. Their embeddings are those that the
-    loss computes while it trains, whichever loss it is, with the prompts and routes of the training. So the first epoch
+    The first two text columns are the pairs; where there is one, it is both sides. Further columns are negatives, which
+    count for how hard a batch is (`sides_of`). Embeddings are those that the loss computes while it trains, whichever
+    loss it is, with the prompts and routes of the training. So the first epoch
     is shuffled, and nothing is computed twice. On a pretrained model that is also what pays: at first it has as much to
     learn from random batches, and hard ones are worth more once those teach it little. With `shuffled_epochs=0` the
     first epoch is planned too: from `embeddings`, or else the model encodes all rows once, each process its part.
@@ -319,10 +320,11 @@ class PlannedTexts(TrainerCallback):
         model.eval()
         try:
             with trainer.compute_loss_context_manager():
-                sides = [model(column)["sentence_embedding"].float() for column in trainer.collect_features(inputs)[0]]
+                features = trainer.collect_features(inputs)[0]
+                columns = [model(column)["sentence_embedding"].float() for column in features]
         finally:
             model.train(training)
-        return sides[0], sides[-1]
+        return sides_of(columns)
 
 
 def temperature_of(loss: Any) -> float | None:

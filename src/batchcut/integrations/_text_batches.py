@@ -103,8 +103,8 @@ class TextBatches(Sampler[list[int]]):
         with tqdm(total=len(mine), desc="Encoding", disable=not self._options["shown"]) as bar:
             for start in range(0, len(mine), ROWS_AT_ONCE):
                 some = mine[start : start + ROWS_AT_ONCE]
-                rows = rows_in(self.dataset[some.tolist()], [*self.columns[:2], "dataset_name"])
-                order = sorted(range(len(some)), key=lambda row: sum(len(rows[row][name]) for name in self.columns[:2]))
+                rows = rows_in(self.dataset[some.tolist()], [*self.columns, "dataset_name"])
+                order = sorted(range(len(some)), key=lambda row: sum(len(rows[row][name]) for name in self.columns))
                 for first in range(0, len(some), self._options["size"]):
                     part = order[first : first + self._options["size"]]
                     bank.record(torch.from_numpy(some[part]), *self._embed([rows[row] for row in part]))

@@ -1,17 +1,31 @@
 """Embeddings that a loss of sentence-transformers computes anyway, recorded with the rows that they are of."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 ROW = "batchcut_row"
 
 Features = list[dict[str, Any]]
 Record = Callable[[Tensor, Tensor, Tensor], None]
+
+
+def sides_of(columns: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """u, v: (b, d) of a batch from the embeddings (b, d) of its columns: anchors, positives and any negatives.
+
+    Each anchor is compared with the positives and with the negatives of all rows. So what a row is to the anchors of
+    others is the direction halfway between its positive and the mean of its negatives, all of norm 1. The only column
+    is both sides.
+    """
+    if len(columns) <= 2:
+        return columns[0], columns[-1]
+    positives, *negatives = [normalize(column, dim=1) for column in columns[1:]]
+    return columns[0], positives + torch.stack(negatives).mean(dim=0)
 
 
 class NumberedDataset(Dataset):  # type: ignore[misc]
@@ -56,14 +70,14 @@ class NumberedCollate:
 
 
 class Recorder:
-    """Takes the embeddings of a batch's first two columns from the model's last module, as the loss calls it.
+    """Takes the embeddings of a batch's columns from the model's last module, as the loss calls it.
 
     Losses embed column by column, or several columns in one pass, one after the other, or parts of each; all in this
     order. So the first of the rows that leave the module belong to the first column, the next to the second. What comes
-    later is not of interest: further negatives, layers or dimensions, and the second pass of a loss that caches.
+    after the last column is not of interest: further layers or dimensions, and the second pass of a loss that caches.
 
     Args:
-        record: called with the numbers of the rows (b,), and the embeddings u, v: (b, d) of the two columns.
+        record: called with the numbers of the rows (b,), and the embeddings u, v: (b, d) of the two sides.
 
     Attributes:
         rows: the numbers of the rows of the present batch; None in an evaluation.
@@ -90,7 +104,7 @@ class Recorder:
             self.rows = None if rows is None else rows.cpu()
             self._rows, self._parts = self.rows, []
             features, labels = collect(inputs)
-            self._columns = min(2, len(features))
+            self._columns = len(features)
             return features, labels
 
         return noted
@@ -101,6 +115,6 @@ class Recorder:
         rows = self._rows
         self._parts.append(found["sentence_embedding"].detach())
         if sum(map(len, self._parts)) >= self._columns * len(rows):
-            sides = torch.cat(self._parts)[: self._columns * len(rows)].float().split(len(rows))
+            columns = torch.cat(self._parts)[: self._columns * len(rows)].float().split(len(rows))
             self._rows, self._parts = None, []
-            self._record(rows, sides[0], sides[-1])
+            self._record(rows, *sides_of(columns))

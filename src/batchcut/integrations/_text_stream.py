@@ -42,7 +42,7 @@ class PlannedStream(IterableDataset):  # type: ignore[misc]
             yield from rows_in(batch, list(batch))
 
     def _sides(self, batch: dict[str, list[Any]]) -> Any:
-        return self._embed(rows_in(batch, [*text_columns(batch, self._labels)[:2], "dataset_name"]))
+        return self._embed(rows_in(batch, [*text_columns(batch, self._labels), "dataset_name"]))
 
     def _texts(self, batch: dict[str, list[Any]]) -> list[list[str]]:
         columns = text_columns(batch, self._labels)

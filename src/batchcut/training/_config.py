@@ -248,6 +248,7 @@ class KeepingSettings:
         checkpoint_steps: also every so many steps; 0: not.
         checkpoints: how many are kept.
         embeddings: how many training samples' embeddings are kept, before and after; 0: none.
+        tensorboard: whether losses, scores and the figures of plans are written for TensorBoard, too.
     """
 
     log_every: int = 10
@@ -255,6 +256,7 @@ class KeepingSettings:
     checkpoint_steps: int = 0
     checkpoints: int = 2
     embeddings: int = 2048
+    tensorboard: bool = False
 
     def __post_init__(self) -> None:
         check_integer("keeping.log_every", self.log_every, at_least=1)
@@ -262,6 +264,7 @@ class KeepingSettings:
         check_integer("keeping.checkpoint_steps", self.checkpoint_steps, at_least=0)
         check_integer("keeping.checkpoints", self.checkpoints, at_least=1)
         check_integer("keeping.embeddings", self.embeddings, at_least=0)
+        check_flag("keeping.tensorboard", self.tensorboard)
 
 
 @dataclass(frozen=True, kw_only=True)

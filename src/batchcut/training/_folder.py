@@ -225,7 +225,7 @@ class Diary:
     """
 
     def __init__(self, observe: Observer, *, leads: bool) -> None:
-        self._observe = observe
+        self._observers = [observe]
         self._leads = leads
         self._lines: dict[str, Lines] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -246,7 +246,7 @@ class Diary:
             lines.close()
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Writes a line of metrics and tells the observer."""
+        """Writes a line of metrics and tells the observers."""
         self.write(event)
         self.show(event)
 
@@ -256,9 +256,13 @@ class Diary:
             self._lines["metrics"].write(event)
 
     def show(self, event: dict[str, Any]) -> None:
-        """Tells the observer."""
-        if self._leads:
-            self._observe(event)
+        """Tells the observers."""
+        for observe in self._observers if self._leads else ():
+            observe(event)
+
+    def tell_also(self, observe: Observer) -> None:
+        """Has one more observer, from now on."""
+        self._observers.append(observe)
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:

@@ -18,6 +18,7 @@ from batchcut.data import Split, load
 from ._checkpoint import Checkpoint, checkpoint_steps, last_good_checkpoint, remove_checkpoint, restore
 from ._config import Config, DataSettings, MachineSettings
 from ._folder import Observer, RunFolder
+from ._tensorboard import TensorBoard, check_tensorboard
 from ._trainer import Trainer
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
     settings = folder.config() if config is None else config
     fabric = _fabric(settings.machine)
     leads = fabric.global_rank == 0
+    if settings.keeping.tensorboard:
+        check_tensorboard()
     if leads and config is not None:
         folder.check_new()
     split = _load(settings.data, observe if leads else silent)
@@ -81,6 +84,10 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
             folder.add_environment(world_size=fabric.world_size, device=str(fabric.device), data=split.train.name)
         stack.callback(trainer.diary.close)
         _go_back(trainer, checkpoint)
+        if leads and settings.keeping.tensorboard:
+            board = TensorBoard(folder.path / "tensorboard", step=trainer.step)
+            stack.callback(board.close)
+            trainer.diary.tell_also(board)
         trainer.run()
         return _finish(trainer)
 
