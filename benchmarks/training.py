@@ -109,7 +109,8 @@ def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _label(options: argparse.Namespace, data: str) -> str:
-    seeds = f", seeds from {options.first_seed}" if options.first_seed else ""
+    seeds = "" if options.epochs is None else f", {options.epochs} epochs"
+    seeds += f", seeds from {options.first_seed}" if options.first_seed else ""
     if data != "images":
         return data + seeds
     width = "" if options.width is None else f", width {options.width}"
