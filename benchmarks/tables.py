@@ -264,12 +264,20 @@ def main() -> None:
 
 
 def _draw(results: Path, pictures: Path) -> None:
-    selection, sizes = (results / SOURCES[name].file for name in ("selection", "batch-sizes"))
-    if selection.exists():
-        selection_report.plot(json.loads(selection.read_text(encoding="utf-8")), pictures / "selection.svg")
-    if sizes.exists() and json.loads(sizes.read_text(encoding="utf-8"))["summary"]:
-        light, dark = (pictures / f"batch-sizes{ending}.svg" for ending in ("", "-dark"))
-        training_report.plot_batch_sizes(json.loads(sizes.read_text(encoding="utf-8")), light, dark)
+    selection, sizes, training = (_facts(name, results) for name in ("selection", "batch-sizes", "training"))
+    if selection:
+        selection_report.plot(selection, pictures / "selection.svg")
+    for name, facts, plot in (
+        ("batch-sizes", sizes, training_report.plot_batch_sizes),
+        ("curves", training, training_report.plot_curves),
+    ):
+        if facts.get("summary"):
+            plot(facts, *(pictures / f"{name}{ending}.svg" for ending in ("", "-dark")))
+
+
+def _facts(name: str, results: Path) -> Facts:
+    path = results / SOURCES[name].file
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 if __name__ == "__main__":

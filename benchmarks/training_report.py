@@ -1,5 +1,7 @@
-"""Tables and picture of `batch_sizes.py` and `rivals_training.py` for docs/benchmarks.md; `tables.py` writes them."""
+"""Tables and pictures of `training.py`, `batch_sizes.py` and `rivals_training.py`; `tables.py` writes them."""
 
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,13 @@ Facts = dict[str, Any]
 
 _PICTURES = (".svg#only-light", "-dark.svg#only-dark")
 _NO_RIVALS = ("shuffled", "default", "`Cut`, no background")
+CURVES = {
+    "functions, seeds from 30": "Python functions, B = 32",
+    "pairs, seeds from 30": "package descriptions, B = 32",
+}
+"""The runs that are drawn, and what they are called there."""
+
+_PLANNED = ("planned", VERMILION, "s", "-")
 _KINDS = {"shuffle": ("shuffled", BLUE, "o", "--"), "cut": ("default", VERMILION, "s", "-")}
 
 
@@ -93,19 +102,56 @@ def _bar(bar: Facts) -> str:
 
 def plot_batch_sizes(facts: Facts, light: Path, dark: Path) -> None:
     """Retrieval against batch size, a panel for each data set, for light and for dark pages."""
+    sets = dict.fromkeys(row["data"] for row in facts["summary"])
+    _plot(_draw_set, {data: [row for row in facts["summary"] if row["data"] == data] for data in sets}, light, dark)
+
+
+def plot_curves(facts: Facts, light: Path, dark: Path) -> None:
+    """Retrieval against steps on pairs and functions, shuffled and planned, for light and for dark pages."""
+    sets = {name: [row for row in facts["runs"] if row["data"] == data] for data, name in CURVES.items()}
+    _plot(_draw_curves, {name: rows for name, rows in sets.items() if rows}, light, dark)
+
+
+def _plot(draw: Callable[["Axes", str, list[Facts]], None], sets: dict[str, list[Facts]], *paths: Path) -> None:
+    """A panel for each data set, in a file for light and in one for dark pages."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    sets = list(dict.fromkeys(row["data"] for row in facts["summary"]))
-    for path, is_dark in ((light, False), (dark, True)):
+    for path, is_dark in zip(paths, (False, True), strict=True):
         with style(dark=is_dark):
             figure, panels = plt.subplots(1, len(sets), figsize=(4.4 * len(sets), 3.4), squeeze=False)
-            for data, panel in zip(sets, panels[0], strict=True):
-                _draw_set(panel, data, [row for row in facts["summary"] if row["data"] == data])
+            for (data, rows), panel in zip(sets.items(), panels[0], strict=True):
+                draw(panel, data, rows)
             figure.savefig(path, metadata={"Date": None})
             plt.close(figure)
+
+
+def _draw_curves(panel: "Axes", data: str, rows: list[Facts]) -> None:
+    """Lines in bands of one standard deviation over seeds, and where the planned one is at the end of the other."""
+    ends = {}
+    for method, (label, color, _, line) in {"Shuffle": _KINDS["shuffle"], "Cut": _PLANNED}.items():
+        curves = [row["curve"] for row in rows if row["method"] == method]
+        steps = [step for step, _ in curves[0]]
+        found = [[100 * value for _, value in curve] for curve in curves]
+        means, spreads = ([of(column) for column in zip(*found, strict=True)] for of in (statistics.fmean, _deviation))
+        panel.plot(steps, means, color=color, linestyle=line, label=label)
+        low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
+        panel.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
+        ends[method] = steps, means
+    (steps, means), final = ends["Cut"], ends["Shuffle"][1][-1]
+    panel.axhline(final, color=faint(), linestyle=":", linewidth=0.9)
+    reached = next((step for step, mean in zip(steps, means, strict=True) if mean >= final), None)
+    if reached is not None:
+        panel.plot([reached], [final], "o", color=faint(), markersize=4)
+    panel.set(title=data, xlabel="steps", ylabel="top-1, %")
+    panel.grid(axis="y", color=faint(), alpha=0.3, linewidth=0.6)
+    panel.legend(loc="lower right")
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def _draw_set(panel: "Axes", data: str, rows: list[Facts]) -> None:

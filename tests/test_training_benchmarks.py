@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks import batch_sizes, rivals_training
+from benchmarks import advice, batch_sizes, rivals_training
 from benchmarks.rivals_loop import RIVALS, Grouped, Mined, MovingAverage, Task, WithMemory, run_loop, train_by
 from benchmarks.rivals_losses import Memory, hardest_negatives, loss_with_negatives
-from benchmarks.training_report import plot_batch_sizes
+from benchmarks.training_report import CURVES, plot_batch_sizes, plot_curves
 from benchmarks.training_runs import measured_run, without_test, write_pairs
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -277,3 +277,56 @@ def test_the_picture_is_drawn_for_light_and_for_dark_pages(tmp_path: Path) -> No
         > 0
     )
     assert "#16181c" in dark.read_text(encoding="utf-8")
+
+
+def test_advice_is_asked_for_where_all_is_shuffled(split: Split, config: Config) -> None:
+    planned = advice.run(split, config, shuffled_epochs=1)
+    shuffled = advice.run(split, config, shuffled_epochs=config.epochs)
+    assert (planned["shuffled_epochs"], planned["advice"]) == (1, [])
+    assert [one["epoch"] for one in shuffled["advice"]] == [1, 2]
+    assert all(one["pays"] == (one["ratio"] >= 1.15) for one in shuffled["advice"])
+    assert shuffled["top1"] == pytest.approx(train_by("shuffled", split, config).top1)
+
+
+@pytest.mark.parametrize(
+    ("pays", "scores", "right"),
+    [
+        (True, (0.6, 0.6, 0.5), True),
+        (True, (0.4, 0.6, 0.5), False),
+        (False, (0.6, 0.7, 0.5), True),
+        (False, (0.6, 0.5, 0.5), False),
+    ],
+)
+def test_advice_is_right_if_planning_gains_or_waiting_costs_nothing(
+    pays: bool, scores: tuple[float, ...], right: bool
+) -> None:
+    rows = [
+        {
+            "data": "pairs",
+            "batch_size": 32,
+            "seed": seed,
+            "shuffled_epochs": count,
+            "top1": score + 0.001 * seed * count,
+            "advice": [{"epoch": 1, "ratio": 2.0, "pays": pays}] if count == 3 else [],
+        }
+        for seed in range(3)
+        for count, score in enumerate(scores, start=1)
+    ]
+    first, *rest = advice.summary(rows)
+    assert not rest
+    assert (first["shuffled_epochs"], first["seeds"], first["right"]) == (1, 3, right)
+    assert first["gain"] == pytest.approx(scores[0] - scores[2] - 0.002)
+    assert first["waiting"] == pytest.approx(scores[1] - scores[0] + 0.001)
+    assert ("yes" if right else "no") in advice.table([first]).splitlines()[1]
+
+
+def test_curves_are_drawn_for_light_and_dark_pages(tmp_path: Path) -> None:
+    runs = [
+        {"data": data, "method": method, "seed": seed, "curve": [(1, 0.2), (2, end)]}
+        for data in CURVES
+        for method, end in (("Shuffle", 0.3), ("Cut", 0.4))
+        for seed in range(2)
+    ]
+    light, dark = tmp_path / "curves.svg", tmp_path / "curves-dark.svg"
+    plot_curves({"runs": runs}, light, dark)
+    assert light.read_text() != dark.read_text()
