@@ -158,6 +158,7 @@ class Select:
         u, v = read_sides(self.u, self.v)
         if u.shape != v.shape:
             raise invalid("V", f"have the shape of U, {u.shape}", v.shape)
+        self._check_shards(len(u))
         return (
             u,
             v,
@@ -186,6 +187,7 @@ class Select:
 
         memory = 1024 if self.memory is None else check_integer("--memory", self.memory, at_least=1)
         pairs = open_pair_files(self.u, self.v, groups=self.groups)
+        self._check_shards(len(pairs))
         with share_progress(hidden=self.quiet) as progress:
             task = progress.add_task(f"planning {len(pairs):,} pairs", total=1.0)
             plan = plan_in_cells(
@@ -222,6 +224,13 @@ class Select:
             asked["margin"] = None
         selector: Selector = kind(temperature=self.temperature, **asked)
         return selector
+
+    def _check_shards(self, count: int) -> None:
+        """Refuses, before the work, shards of other samples than those that are planned."""
+        from batchcut.scale import count_samples
+
+        if self.shards and (found := count_samples(self.shards)) != count:
+            raise invalid("--shards", f"hold the {count} samples of which there are embeddings", found)
 
     def _save(self, plan: "BatchPlan") -> None:
         from batchcut.scale import write_plan_table

@@ -41,3 +41,6 @@ __all__ = [
     "reshard",
     "write_plan_table",
 ]
+
+# For our other packages, and not part of the reference:
+from ._sample_files import count_samples as count_samples

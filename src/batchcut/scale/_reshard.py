@@ -84,8 +84,8 @@ def reshard(
     """Rewrites WebDataset tars, or parquet files, so that every run of B samples is a batch of a plan.
 
     Shards hold whole batches and are named `shard-000000.tar` and so on; process r of W reads those with number r,
-    r + W, r + 2W, as WebDataset's `split_by_node` does, and each has as many batches. `shards.json` lists them. In a tar
-    each sample gets a folder, BATCH/POSITION, before its key; in a parquet file each batch is a row group.
+    r + W, r + 2W, as WebDataset's `split_by_node` does, and each has as many batches. `shards.json` lists them. In a
+    tar each sample gets a folder, BATCH/POSITION, before its key; in a parquet file each batch is a row group.
 
     The folder gets its name when all is done; until then it is called `out` + ".unfinished", and the same call goes on
     with what is there. Tars are read sample by sample, by an index in that folder; of parquet files, as many shards as

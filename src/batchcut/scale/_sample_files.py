@@ -19,3 +19,8 @@ def open_sample_files(shards: FilePaths, *, index: Path | None = None, memory: i
             rule = "be a .tar or a .parquet file, as all other shards are"
             raise invalid(str(path), rule, path.suffix or "no suffix")
     return TarSampleFiles(paths, index) if paths[0].suffix == ".tar" else ParquetSampleFiles(paths, memory)
+
+
+def count_samples(shards: FilePaths) -> int:
+    """How many samples files hold."""
+    return sum(len(keys) for keys in open_sample_files(shards).all_keys())
