@@ -25,7 +25,6 @@ import batchcut as bc
 from batchcut.scale import Resharded, reshard, write_plan_table
 from batchcut.selection import BatchPlan
 
-
 LEAVES_FILES_OPEN = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
