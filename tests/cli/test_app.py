@@ -26,7 +26,7 @@ def refused(words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert said.out == ""
     lines = said.err.splitlines()
     assert 1 <= len(lines) <= 2
-    assert all(len(line) <= 140 for line in lines)
+    assert all(len(line) <= 150 for line in lines)
     return lines
 
 
