@@ -28,7 +28,6 @@ from batchcut.selection import BatchPlan
 LEAVES_FILES_OPEN = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
-"""As webdataset does with a file that it has read to its end."""
 
 
 def shards_of(made: Resharded, rank: int = 0) -> list[str]:
@@ -98,6 +97,7 @@ def test_the_order_is_a_function_of_seed_and_epoch(tmp_path: Path) -> None:
 
 
 @LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
 def test_webdataset_reads_batches_in_order(tmp_path: Path) -> None:
     plan = make_plan(61, 5)
     made = reshard(plan, write_tars(tmp_path, 20, 41), tmp_path / "out", order="plan", batches_per_shard=4)
@@ -112,6 +112,7 @@ def test_webdataset_reads_batches_in_order(tmp_path: Path) -> None:
 
 
 @LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
 def test_webdataset_deals_whole_batches_to_two_ranks_with_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_row_group_is_a_batch(tmp_path: Path) -> None:
 
 
 @LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
 def test_a_tower_trains_from_them(tmp_path: Path) -> None:
     torch.manual_seed(0)
     x = torch.randn(8, 6).repeat_interleave(16, 0) + 0.3 * torch.randn(128, 6)
@@ -385,6 +387,7 @@ def test_a_plan_of_something_else(tmp_path: Path) -> None:
 
 
 @LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
 def test_samples_may_come_again_where_a_plan_repeats_them(tmp_path: Path) -> None:
     batches = np.array([[0, 1], [1, 0], [0, 2]])
     facts: dict[str, Any] = {"group_pairs": 0, "margin_pairs": 0, "losses": np.ones(3), "weights": np.ones(3)}

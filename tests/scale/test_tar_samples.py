@@ -38,6 +38,7 @@ def write(path: Path, names: list[str], **settings: Any) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("files_left_open")
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_samples_are_those_of_webdataset(kind: int, tmp_path: Path) -> None:
     long = "folder/" * 12
