@@ -111,6 +111,8 @@ def test_webdataset_reads_batches_in_order(tmp_path: Path) -> None:
         assert [key.rsplit("/", 1)[0] for key in keys] == [f"{number:02}/{position}" for position in range(5)]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @LEAVES_FILES_OPEN
 @pytest.mark.usefixtures("files_left_open")
 def test_webdataset_deals_whole_batches_to_two_ranks_with_workers(
