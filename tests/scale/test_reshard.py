@@ -272,9 +272,9 @@ def test_what_cannot_be_asked_for(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
-    settings = {"plan": make_plan(21, 4), "shards": write_tars(tmp_path, 21), "out": "out"} | options
+    asked: dict[str, Any] = {"plan": make_plan(21, 4), "shards": write_tars(tmp_path, 21), "out": "out"} | options
     with pytest.raises(ValueError, match=says):
-        reshard(**settings)
+        reshard(**asked)
     assert not list(tmp_path.glob("out*"))
 
 
