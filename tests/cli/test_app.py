@@ -10,10 +10,11 @@ from batchcut.cli._app import VERBS, as_options, parsed
 from batchcut.cli._evaluate import Evaluate
 from batchcut.cli._paper import Run
 from batchcut.cli._report import Report
+from batchcut.cli._reshard import Reshard
 from batchcut.cli._select import Select
 from batchcut.cli._train import Train
 
-ALL = "Available commands: demo, select, train, evaluate, report, paper, theory."
+ALL = "Available commands: demo, select, reshard, train, evaluate, report, paper, theory."
 
 
 def refused(words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -25,7 +26,7 @@ def refused(words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert said.out == ""
     lines = said.err.splitlines()
     assert 1 <= len(lines) <= 2
-    assert all(len(line) <= 140 for line in lines)
+    assert all(len(line) <= 150 for line in lines)
     return lines
 
 
@@ -57,6 +58,8 @@ def refused(words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
         ("evaluate", 'Command "evaluate" parameter RUN requires an argument.'),
         ("select", 'Command "select" parameter U requires an argument.'),
         ("select u.npy", 'Command "select" parameter --batch-size requires an argument.'),
+        ("reshard", 'Command "reshard" parameter PLAN requires an argument.'),
+        ("reshard p s", 'Command "reshard" parameter --out requires an argument.'),
         ("demo --seeds", 'Command "demo" parameter --seeds requires an argument.'),
         ("report RUN --out --json", 'Command "report" parameter --out requires an argument.'),
         ("demo --json=maybe", 'Invalid value for --json: unable to convert "maybe" into bool.'),
@@ -116,6 +119,9 @@ def test_words_may_stand_anywhere_among_options() -> None:
     assert parsed(["select", "a", "--batch_size=8", "b", "--margin", "-1", "-o", "p"]) == Select(
         u=Path("a"), v=Path("b"), batch_size=8, margin=-1.0, out=Path("p")
     )
+    assert parsed(["reshard", "p", "a", "-o", "x", "b"]) == Reshard(
+        plan=Path("p"), shards=(Path("a"), Path("b")), out=Path("x")
+    )
     assert parsed(["paper", "run", "fig:a", "--quick", "fig:b"]) == Run(names=("fig:a", "fig:b"), quick=True)
     assert parsed(["evaluate", "--step", "None", "r"]) == Evaluate(run_folder=Path("r"))
 
@@ -143,7 +149,8 @@ def test_messages_call_arguments_what_the_command_line_does(kind: Any, message: 
 
 @pytest.mark.parametrize("name", ["-o", "--out"])
 @pytest.mark.parametrize(
-    "words", ["demo", "select u --batch-size 8", "train", "evaluate run", "report run", "paper run all"]
+    "words",
+    ["demo", "select u --batch-size 8", "reshard p s", "train", "evaluate run", "report run", "paper run all"],
 )
 def test_what_is_written_has_one_option_in_all_verbs(words: str, name: str) -> None:
     verb: Any = parsed([*words.split(), name, "there"])

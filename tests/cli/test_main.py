@@ -205,7 +205,7 @@ def test_bash_completes_verbs_options_choices_and_paths(tmp_path: Path, capsys: 
     (tmp_path / "settings.toml").touch()
     assert run("--completion", "bash") == 0
     script = capsys.readouterr().out
-    assert completed(script, "re", tmp_path) == ["report"]
+    assert completed(script, "re", tmp_path) == ["report", "reshard"]
     assert completed(script, "paper r", tmp_path) == ["run"]
     assert completed(script, "demo --s", tmp_path) == ["--seeds"]
     assert completed(script, "paper run x --qui", tmp_path) == ["--quick", "--quiet"]
@@ -213,7 +213,7 @@ def test_bash_completes_verbs_options_choices_and_paths(tmp_path: Path, capsys: 
     assert completed(script, "report d", tmp_path) == []
     assert completed(script, "report m", tmp_path) == ["my runs"]
     assert completed(script, "train --config s", tmp_path) == ["settings.toml"]
-    for verb in ("select", "demo", "train"):
+    for verb in ("select", "reshard", "demo", "train"):
         offered = completed(script, f"{verb} -", tmp_path)
         assert {"--out", "-o", "--json"} < set(offered)
         assert all(re.fullmatch("--?[a-z-]+", word) for word in offered)
@@ -223,7 +223,7 @@ def test_bash_completes_verbs_options_choices_and_paths(tmp_path: Path, capsys: 
 def test_scripts_for_other_shells(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--completion", shell) == 0
     script = capsys.readouterr().out
-    for word in ("batchcut", "select", "batch-size", "tiny-imagenet-c"):
+    for word in ("batchcut", "select", "reshard", "batch-size", "tiny-imagenet-c"):
         assert word in script
 
 

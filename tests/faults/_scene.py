@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from safetensors.numpy import save_file
+from tests.scale._shards import write_rows, write_tars
 from tests.training._runs import pairs_config, write_pairs
 
+from batchcut.scale import write_plan_table
 from batchcut.selection import Shuffle
 from batchcut.training import KeepingSettings, train
 from batchcut.training._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -36,7 +38,11 @@ def make_scene(folder: Path) -> None:
     (folder / "images").mkdir()
     for number in range(12):
         Image.fromarray(np.full((8, 8), 20 * number, np.uint8)).save(folder / "images" / f"{number}.png")
-    Shuffle()(u, v, batch_size=4).save(folder / "plan.npz")
+    plan = Shuffle()(u, v, batch_size=4)
+    plan.save(folder / "plan.npz")
+    shards = write_tars(folder, 10, 14)
+    write_plan_table(plan, folder / "plan.parquet", shards=shards)
+    write_rows(folder, 10, 14)
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

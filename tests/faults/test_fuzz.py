@@ -29,6 +29,8 @@ from batchcut.report._page import render
 from batchcut.report._run import read_run
 from batchcut.report._samples import read_texts
 from batchcut.sampling import EmbeddingBank
+from batchcut.scale import read_plan_table, write_plan_table
+from batchcut.scale._tar_samples import tar_samples
 from batchcut.selection import BatchPlan, Cut
 from batchcut.training import config_of, read_toml, recipe, to_toml
 from batchcut.training._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -123,6 +125,22 @@ def write_plan(folder: Path) -> list[Path]:
     return [folder / "plan"]
 
 
+def write_table(folder: Path) -> list[Path]:
+    write_plan_table(Cut()(U, U, batch_size=4), folder / "plan.parquet")
+    return [folder / "plan.parquet"]
+
+
+def samples() -> bytes:
+    def write(file: io.BytesIO) -> None:
+        with tarfile.open(fileobj=file, mode="w") as unpacked:
+            for name in ("a.txt", "a.bin", "b.txt"):
+                member = tarfile.TarInfo(name)
+                member.size = 140
+                unpacked.addfile(member, io.BytesIO(b"content" * 20))
+
+    return in_memory(write)
+
+
 def write_checkpoint(folder: Path) -> list[Path]:
     facts = {"epoch": 1, "plans": ["epoch-0001.npz"], "lengths": {"metrics": 3}}
     save_checkpoint(folder, Checkpoint(step=3, facts=facts, tensors={"model.w": torch.ones(3)}), keep=1)
@@ -174,6 +192,9 @@ TARGETS: dict[str, Target] = {
         one("x.toml", to_toml(config_of(recipe("digits"), source="digits")).encode()),
     ),
     "plan": (lambda folder: BatchPlan.load(folder / "plan"), write_plan),
+    "mapped plan": (lambda folder: BatchPlan.load(folder / "plan", mapped=True), write_plan),
+    "plan table": (lambda folder: read_plan_table(folder / "plan.parquet"), write_table),
+    "samples in a tar": (lambda folder: list(tar_samples(folder / "x.tar")), one("x.tar", samples())),
     "checkpoint": (lambda folder: load_checkpoint(folder, 3), write_checkpoint),
     "bank": (lambda folder: EmbeddingBank(12, path=folder / "bank").coverage, write_bank),
     "run": (lambda folder: read_run(folder / "run"), write_report_run),

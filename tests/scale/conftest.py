@@ -1,6 +1,7 @@
 """Small sets in files, and cells and blocks small enough for them."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,10 @@ def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells of at most 128 samples, blocks of at most 100."""
     monkeypatch.setattr("batchcut.scale._memory.MOST_IN_CELL", 128)
     monkeypatch.setattr("batchcut.scale._memory.MOST_IN_BLOCK", 100)
+
+
+@pytest.fixture
+def files_left_open() -> Iterator[None]:
+    """For tests that read by webdataset, which leaves files open: they are closed here, and not in the next test."""
+    yield
+    gc.collect()

@@ -322,3 +322,56 @@ def with_value(batches: Any, row: int, column: int, value: int) -> Any:
 def test_invalid_plans_are_impossible(plan: bc.BatchPlan, change: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         dataclasses.replace(plan, **change(plan))
+
+
+def test_a_mapped_plan_is_the_same_and_stays_in_its_file(plan: bc.BatchPlan, tmp_path: Path) -> None:
+    plan.save(tmp_path / "plan.npz")
+    mapped = bc.BatchPlan.load(tmp_path / "plan.npz", mapped=True)
+    assert mapped == plan
+    assert (mapped.summary(), [batch.tolist() for batch in mapped]) == (plan.summary(), [b.tolist() for b in plan])
+    for name in ("batches", "losses", "weights", "left_over"):
+        assert isinstance(getattr(mapped, name), np.memmap)
+        with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+            getattr(mapped, name).flags.writeable = True
+    other = dataclasses.replace(mapped, seconds=1.0)
+    assert isinstance(other.batches, np.memmap)
+    assert pickle.loads(pickle.dumps(mapped)) == plan  # noqa: S301
+    whole = dataclasses.replace(
+        plan, batches=plan.batches[:, :2], left_over=np.setdiff1d(np.arange(22), plan.batches[:, :2])
+    )
+    whole.save(tmp_path / "whole.npz")
+    assert bc.BatchPlan.load(tmp_path / "whole.npz", mapped=True) == whole
+
+
+def test_a_damaged_file_is_not_mapped(plan: bc.BatchPlan, tmp_path: Path) -> None:
+    path = tmp_path / "plan.npz"
+    plan.save(path)
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 13):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        try:
+            assert bc.BatchPlan.load(path, mapped=True) == plan
+        except ValueError:
+            refused += 1
+    assert refused > 100
+    path.write_bytes(content)
+    np.savez_compressed(path, **dict(np.load(path)))
+    assert bc.BatchPlan.load(path) == plan
+    with pytest.raises(
+        ValueError, match=r"plan\.npz must be a plan saved .* batches is compressed, and cannot be mapped"
+    ):
+        bc.BatchPlan.load(path, mapped=True)
+
+
+def test_plans_are_checked_some_batches_at_a_time(plan: bc.BatchPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchcut.selection._plan._SAMPLES_AT_ONCE", 8)
+    assert dataclasses.replace(plan, seconds=0.0) == plan
+    again = with_value(plan.batches, 4, 2, int(plan.batches[0, 1]))
+    with pytest.raises(ValueError, match=f"each sample once where repeats=False; got sample {plan.batches[0, 1]}$"):
+        dataclasses.replace(plan, batches=again)
+    with pytest.raises(ValueError, match="batches must hold no sample twice in one batch"):
+        dataclasses.replace(plan, batches=with_value(plan.batches, 3, 2, int(plan.batches[3, 1])))
+    for wrong in (plan.left_over[::-1], plan.left_over + 22, plan.left_over - 30, plan.left_over[None]):
+        with pytest.raises(ValueError, match="left_over must list the samples that are in no batch, ascending"):
+            dataclasses.replace(plan, left_over=wrong)

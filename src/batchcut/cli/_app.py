@@ -18,6 +18,7 @@ from ._evaluate import Evaluate
 from ._output import console
 from ._paper import List, Run
 from ._report import Report
+from ._reshard import Reshard
 from ._select import Select
 from ._theory import Theory
 from ._train import Train
@@ -83,6 +84,7 @@ class Help:
 VERBS: dict[str, type[Verb]] = {
     "demo": Demo,
     "select": Select,
+    "reshard": Reshard,
     "train": Train,
     "evaluate": Evaluate,
     "report": Report,

@@ -31,6 +31,7 @@ class Select:
     have to be to teach as much: the effective batch size. Says whether planned batches will pay, and what to do. Warns
     where the embeddings look collapsed, are not normalised, or hold duplicates. The plan is a file for
     `batchcut.BatchPlan.load`; its array `batches` (K, B) holds the numbers of the rows, and `numpy.load` reads it too.
+    `batchcut reshard` rewrites the files of the samples in its order.
     """
 
     examples: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -43,6 +44,10 @@ class Select:
         (
             "batchcut select u.npy v.npy --batch-size 256 --parts parts -o plan.npz",
             "a set larger than memory; the same again goes on after an interruption",
+        ),
+        (
+            "batchcut select u.npy v.npy --batch-size 256 -o plan.parquet --shards data/*.tar",
+            "as a table, with the file and the key of each sample",
         ),
     )
 
@@ -59,7 +64,10 @@ class Select:
     """How many samples share a batch."""
 
     out: OptionalOutput = None
-    """Where the plan is written; nowhere if left out."""
+    """Where the plan is written, as a table if it ends in .parquet; nowhere if left out."""
+
+    shards: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)] = ()
+    """With a table: the .tar or .parquet files of the samples, whose names and keys stand in it."""
 
     method: Literal["cut", "spectral", "ordered", "shuffle"] = "cut"
     """How batches are chosen."""
@@ -119,7 +127,9 @@ class Select:
 
         from ._progress import share_progress
 
-        check_out(self.out, self.u, self.v, self.groups)
+        check_out(self.out, self.u, self.v, self.groups, *self.shards)
+        if self.shards and (self.out is None or self.out.suffix != ".parquet"):
+            raise invalid("--shards", "be given with -o FILE.parquet", self.shards[0])
         check_integer("--batch-size", self.batch_size, at_least=2)
         selector = self._selector()
         if self.parts is not None:
@@ -148,6 +158,7 @@ class Select:
         u, v = read_sides(self.u, self.v)
         if u.shape != v.shape:
             raise invalid("V", f"have the shape of U, {u.shape}", v.shape)
+        self._check_shards(len(u))
         return (
             u,
             v,
@@ -176,6 +187,7 @@ class Select:
 
         memory = 1024 if self.memory is None else check_integer("--memory", self.memory, at_least=1)
         pairs = open_pair_files(self.u, self.v, groups=self.groups)
+        self._check_shards(len(pairs))
         with share_progress(hidden=self.quiet) as progress:
             task = progress.add_task(f"planning {len(pairs):,} pairs", total=1.0)
             plan = plan_in_cells(
@@ -213,8 +225,19 @@ class Select:
         selector: Selector = kind(temperature=self.temperature, **asked)
         return selector
 
+    def _check_shards(self, count: int) -> None:
+        """Refuses, before the work, shards of other samples than those that are planned."""
+        from batchcut.scale import count_samples
+
+        if self.shards and (found := count_samples(self.shards)) != count:
+            raise invalid("--shards", f"hold the {count} samples of which there are embeddings", found)
+
     def _save(self, plan: "BatchPlan") -> None:
-        if self.out is not None:
+        from batchcut.scale import write_plan_table
+
+        if self.out is not None and self.out.suffix == ".parquet":
+            write_plan_table(plan, self.out, shards=self.shards or None)
+        elif self.out is not None:
             plan.save(self.out)
 
     def _print(self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health", expected: "Prospects | None") -> None:

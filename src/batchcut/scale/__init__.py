@@ -13,10 +13,34 @@ A map, in the order of the steps:
     _cells.py          which is cut into cells of whole batches, each planned by itself
     _apart.py          groups that are too large for a cell
     _plan_in_cells.py  all of it
+
+And what becomes of a plan:
+
+    _samples.py        samples in files, which plans are about
+    _tar_samples.py    those in WebDataset tars
+    _parquet_samples.py  those that are rows of parquet files
+    _sample_files.py   which of the two they are
+    _plan_table.py     a plan as a table in a parquet file
+    _reshard.py        the files rewritten in the order of a plan
 """
 
 from ._pair_files import PairFiles as PairFiles
 from ._pair_files import open_pair_files as open_pair_files
 from ._plan_in_cells import plan_in_cells as plan_in_cells
+from ._plan_table import read_plan_table as read_plan_table
+from ._plan_table import write_plan_table as write_plan_table
+from ._reshard import Resharded as Resharded
+from ._reshard import reshard as reshard
 
-__all__ = ["PairFiles", "open_pair_files", "plan_in_cells"]
+__all__ = [
+    "PairFiles",
+    "Resharded",
+    "open_pair_files",
+    "plan_in_cells",
+    "read_plan_table",
+    "reshard",
+    "write_plan_table",
+]
+
+# For our other packages, and not part of the reference:
+from ._sample_files import count_samples as count_samples

@@ -171,9 +171,9 @@ def open_pair_files(u: FilePaths, v: FilePaths | None = None, *, groups: FilePat
         groups: As many `.npy` files with an integer or a string for each sample; two with the same share a batch only
             if they must.
     """
-    first = _paths("u", u)
-    others = [("v", _paths("v", v))] if v is not None else []
-    others += [("groups", _paths("groups", groups))] if groups is not None else []
+    first = file_paths("u", u)
+    others = [("v", file_paths("v", v))] if v is not None else []
+    others += [("groups", file_paths("groups", groups))] if groups is not None else []
     for name, paths in others:
         if len(paths) != len(first):
             raise invalid(name, f"name as many files as u, {len(first)}", len(paths))
@@ -189,7 +189,7 @@ def open_pair_files(u: FilePaths, v: FilePaths | None = None, *, groups: FilePat
     return PairFiles(shards)
 
 
-def _paths(argument: str, given: object) -> list[Path]:
+def file_paths(argument: str, given: object) -> list[Path]:
     if isinstance(given, (str, os.PathLike)):
         given = [given]
     if not isinstance(given, Sequence) or not all(isinstance(path, (str, os.PathLike)) for path in given):

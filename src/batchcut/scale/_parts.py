@@ -39,20 +39,9 @@ class Parts:
 
 @contextmanager
 def open_parts(folder: Path, asked: dict[str, object]) -> Iterator[Parts]:
-    """The folder, which is made if it is not there, for this process alone; one that holds something else is refused.
-
-    So are the parts of a plan that was asked for otherwise, or of other files.
-    """
+    """The folder of the parts of a plan, by `open_folder`."""
     check_outside_runs("parts", folder)
-    if folder.exists() and not folder.is_dir():
-        raise invalid("parts", "be a folder", f"{folder}, a file")
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / _ASKED).exists() and any(path.name != _LOCK for path in folder.iterdir()):
-        raise invalid("parts", "be empty, or hold the parts of the same plan", folder)
-    with open_own(folder / _LOCK) as lock:
-        if try_lock(lock) is False:
-            raise invalid("parts", "be one that no other process plans in", folder)
-        _check_asked(folder / _ASKED, {"format": _FORMAT, **asked})
+    with open_folder("parts", folder, asked):
         parts = Parts(folder)
         if not parts.plan.exists():
             for part in (parts.blocks, parts.cells):
@@ -60,7 +49,31 @@ def open_parts(folder: Path, asked: dict[str, object]) -> Iterator[Parts]:
         yield parts
 
 
-def _check_asked(path: Path, asked: dict[str, object]) -> None:
+@contextmanager
+def open_folder(argument: str, folder: Path, asked: dict[str, object]) -> Iterator[None]:
+    """The folder, which is made if it is not there, for this process alone; one that holds something else is refused.
+
+    So are the parts of a plan that was asked for otherwise, or of other files.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise invalid(argument, "be a folder", f"{folder}, a file")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / _ASKED).exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise invalid(argument, "be empty, or hold the parts of the same plan", folder)
+    with open_own(folder / _LOCK) as lock:
+        if try_lock(lock) is False:
+            raise invalid(argument, "be one that no other process plans in", folder)
+        _check_asked(argument, folder / _ASKED, {"format": _FORMAT, **asked})
+        yield
+
+
+def forget_asked(folder: Path) -> None:
+    """Removes what `open_folder` keeps beside the parts, once these are whole."""
+    for name in (_ASKED, _LOCK):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _check_asked(argument: str, path: Path, asked: dict[str, object]) -> None:
     if not path.exists():
         write_json(path, asked)
         return
@@ -68,4 +81,4 @@ def _check_asked(path: Path, asked: dict[str, object]) -> None:
     for name in sorted({*before, *asked}):
         if before.get(name) != asked.get(name):
             change = f"{before.get(name)!r} in {path.parent}, and {asked.get(name)!r} now"
-            raise invalid("parts", f"hold the parts of the same plan, with the same {name}", change)
+            raise invalid(argument, f"hold the parts of the same plan, with the same {name}", change)

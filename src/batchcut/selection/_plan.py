@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,6 +25,8 @@ from ._inputs import Doubles, Ints
 _FORMAT = "batchcut plan 1"
 _ARRAYS = ("batches", "losses", "weights", "left_over")
 _NOT_COMPARED = ("seconds", "effective")
+_SAMPLES_AT_ONCE = 1 << 20  # of a plan that is checked, which may be mapped and larger than memory
+_BYTES_AT_ONCE = 1 << 20
 
 Setting = bool | int | float | str | None
 
@@ -90,8 +93,8 @@ class BatchPlan:
         check_flag("drop_last", self.drop_last)
         check_flag("repeats", self.repeats)
         _check_shape(self.batches, self.left_over, self.count)
-        check_batches("batches", self.batches, self.count, repeats=self.repeats)
-        _check_left_over(self.batches, self.left_over, self.count)
+        used = check_batches("batches", self.batches, self.count, repeats=self.repeats)
+        _check_left_over(used, self.left_over)
         for name in ("losses", "weights"):
             _check_outcome(name, getattr(self, name), len(self))
         pairs = len(self) * math.comb(self.batch_size, 2)
@@ -198,25 +201,61 @@ class BatchPlan:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as an `.npz` file without pickles; the file is either complete or not there."""
         target = Path(path)
-        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
-        facts["settings"] = dict(self.settings)
-        facts["effective"] = None if self.effective is None else asdict(self.effective)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        content = {"format": np.array(_FORMAT), "facts": np.array(json.dumps(facts))} | arrays
+        content = {"format": np.array(_FORMAT), "facts": np.array(json.dumps(plan_facts(self)))} | arrays
         write_whole(target, lambda file: np.savez(file, **content))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a plan that `save` wrote; any other file is refused with a `ValueError`."""
+    def load(cls, path: str | os.PathLike[str], *, mapped: bool = False) -> Self:
+        """Reads a plan that `save` wrote; any other file is refused with a `ValueError`.
+
+        With `mapped` its arrays stay in the file, for a plan that is larger than memory: it is checked some batches at
+        a time, with one byte for each of the N samples, and the file must stay as it is as long as the plan is in use.
+        """
         source = Path(path)
+        check_flag("mapped", mapped)
+        member = _mapped_member if mapped else _member
         with reading(source, "be a plan saved by BatchPlan.save"), zipfile.ZipFile(source) as archive:
             if str(_member(archive, "format")) != _FORMAT:
                 raise ValueError(f"format {str(_member(archive, 'format'))!r} is not {_FORMAT!r}")
             facts = json.loads(str(_member(archive, "facts")))
-            if facts.get("effective") is not None:
-                facts["effective"] = EffectiveSize(**facts["effective"])
-            arrays: dict[str, Any] = {name: _member(archive, name) for name in _ARRAYS}
-            return cls(**arrays, **facts)
+            arrays: dict[str, Any] = {name: member(archive, name) for name in _ARRAYS}
+            return cls(**arrays, **read_facts(facts))
+
+
+def plan_facts(plan: BatchPlan) -> dict[str, Any]:
+    """All of a plan but its arrays, as JSON has it."""
+    facts = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in _ARRAYS}
+    effective = None if plan.effective is None else asdict(plan.effective)
+    return facts | {"settings": dict(plan.settings), "effective": effective}
+
+
+def read_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """What `plan_facts` gave, as arguments of a `BatchPlan`."""
+    size = facts.get("effective")
+    return facts if size is None else facts | {"effective": EffectiveSize(**size)}
+
+
+def _mapped_member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """An array of an `.npz` file, mapped into memory after its checksum was proven."""
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name} is compressed, and cannot be mapped")
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, kind = header(file)
+        place = file.tell()
+        while file.read(_BYTES_AT_ONCE):
+            pass
+    if kind.hasobject or entry.file_size != place + math.prod(shape) * kind.itemsize:
+        raise ValueError(f"{name} has {entry.file_size} bytes, which are not those of its shape {shape}")
+    with Path(str(archive.filename)).open("rb") as file_of_all:
+        file_of_all.seek(entry.header_offset + 26)  # where the local header says how long its last two parts are
+        place += entry.header_offset + 30 + sum(struct.unpack("<HH", file_of_all.read(4)))
+        if not math.prod(shape):  # no bytes, and nothing to map
+            return np.empty(shape, kind)
+        return np.memmap(file_of_all, kind, "r", place, shape, "F" if by_columns else "C")
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
@@ -237,6 +276,8 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 
 def _frozen(name: str, values: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    if isinstance(values, np.memmap) and values.dtype == dtype and values.mode == "r":
+        return values  # which nobody can write to, and which may be larger than memory
     array = np.asarray(values)
     if not np.can_cast(array.dtype, dtype, "safe"):
         raise wrong_dtype(name, f"hold {np.dtype(dtype).name}", array.dtype.name)
@@ -291,26 +332,47 @@ def _check_outcome(name: str, values: Doubles, count: int) -> None:
         raise invalid(name, "hold no negative numbers", f"{values.min()} in batch {int(values.argmin())}")
 
 
-def check_batches(argument: str, batches: Ints, count: int, *, repeats: bool) -> None:
-    """Refuses batches (K, B) with other indices than those of `count` samples, or with a sample twice."""
-    used = batches >= 0
-    if batches.min() < -1 or batches.max() >= count:
-        bad = batches.min() if batches.min() < -1 else batches.max()
-        raise invalid(argument, f"hold indices below {count}", bad)
-    if not used[:-1].all() or not used[-1, 0] or (np.diff(used[-1].astype(np.int8)) > 0).any():
+def check_batches(argument: str, batches: Ints, count: int, *, repeats: bool) -> npt.NDArray[np.bool_]:
+    """Which of `count` samples are in batches (K, B); other indices than theirs, or a sample twice, are refused.
+
+    Some batches are looked at after the other, so that they may be larger than memory.
+    """
+    low, high = int(batches.min()), int(batches.max())
+    if low < -1 or high >= count:
+        raise invalid(argument, f"hold indices below {count}", low if low < -1 else high)
+    last = batches[-1] >= 0
+    if not last[0] or (np.diff(last.astype(np.int8)) > 0).any() or (len(batches) > 1 and batches[:-1].min() < 0):
         raise invalid(argument, "be full, but for -1 at the end of the last row", "-1 elsewhere")
-    ordered = np.sort(batches, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if twice.any():
-        raise invalid(argument, "hold no sample twice in one batch", f"sample {ordered[:, 1:][twice][0]}")
-    if not repeats:
-        times = np.bincount(batches[used], minlength=count)
-        if times.max() > 1:
-            raise invalid(argument, "hold each sample once where repeats=False", f"sample {int(times.argmax())}")
+    used = np.zeros(count, bool)
+    for block in _blocks(batches):
+        ordered = np.sort(block, axis=1)
+        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        if twice.any():
+            raise invalid(argument, "hold no sample twice in one batch", f"sample {ordered[:, 1:][twice][0]}")
+        used[block[block >= 0]] = True
+    if not repeats and np.count_nonzero(used) < batches.size - np.count_nonzero(~last):
+        raise invalid(argument, "hold each sample once where repeats=False", f"sample {_met_again(batches, count)}")
+    return used
 
 
-def _check_left_over(batches: Ints, left_over: Ints, count: int) -> None:
-    absent = np.ones(count, bool)
-    absent[batches[batches >= 0]] = False
-    if not np.array_equal(np.flatnonzero(absent), left_over):
-        raise invalid("left_over", "list the samples that are in no batch, ascending", f"{len(left_over)} samples")
+def _blocks(batches: Ints) -> Iterator[Ints]:
+    step = max(1, _SAMPLES_AT_ONCE // batches.shape[1])
+    return (np.asarray(batches[start : start + step]) for start in range(0, len(batches), step))
+
+
+def _met_again(batches: Ints, count: int) -> int:
+    """The first sample that is in two batches."""
+    met = np.zeros(count, bool)
+    for batch in (row for block in _blocks(batches) for row in block):
+        found = batch[batch >= 0]
+        if met[found].any():
+            return int(found[met[found]][0])
+        met[found] = True
+    raise ValueError("no sample is in two batches")
+
+
+def _check_left_over(used: npt.NDArray[np.bool_], left_over: Ints) -> None:
+    ascending = left_over.ndim == 1 and bool((left_over[1:] > left_over[:-1]).all())
+    within = ascending and (not left_over.size or (left_over[0] >= 0 and left_over[-1] < len(used)))
+    if not within or used[left_over].any() or np.count_nonzero(used) + len(left_over) != len(used):
+        raise invalid("left_over", "list the samples that are in no batch, ascending", f"{left_over.size} samples")

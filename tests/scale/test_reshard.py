@@ -1,0 +1,403 @@
+"""Resharding: every run of B samples is a batch, for real readers, on several ranks; nothing half-made looks whole."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import webdataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.scale._shards import content, make_plan, samples_in, write_rows, write_tar, write_tars
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+
+import batchcut as bc
+from batchcut.scale import Resharded, reshard, write_plan_table
+from batchcut.selection import BatchPlan
+
+LEAVES_FILES_OPEN = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def shards_of(made: Resharded, rank: int = 0) -> list[str]:
+    """The files of a process, as WebDataset deals them out."""
+    return [str(made.folder / name) for name in made.shards][rank :: made.ranks]
+
+
+def runs(made: Resharded, rank: int = 0) -> list[list[int]]:
+    """All samples of a process, cut into runs of the batch size."""
+    samples = [sample for path in shards_of(made, rank) for sample in samples_in(Path(path))]
+    return [samples[start : start + made.batch_size] for start in range(0, len(samples), made.batch_size)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(lambda sizes: sum(sizes) >= 2),
+    size=st.integers(2, 7),
+    drop_last=st.booleans(),
+    most=st.one_of(st.none(), st.integers(1, 4)),
+    rows=st.booleans(),
+)
+def test_every_sample_once_in_the_order_of_the_plan(
+    sizes: list[int], size: int, drop_last: bool, most: int | None, rows: bool, tmp_path_factory: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("set")
+    plan = make_plan(sum(sizes), min(size, sum(sizes)), drop_last=drop_last)
+    shards = write_rows(folder, *sizes) if rows else write_tars(folder, *sizes)
+    in_order = reshard(plan, shards, folder / "plan", order="plan", batches_per_shard=most, memory=1)
+    assert runs(in_order) == [batch.tolist() for batch in plan]
+    assert in_order.samples == plan.count - len(plan.left_over)
+    assert all(count <= (most or 10_000) for count in in_order.batches)
+    shuffled = reshard(plan, shards, folder / "random", batches_per_shard=most)
+    assert sorted(runs(shuffled)) == sorted(batch.tolist() for batch in plan)
+    assert json.loads((folder / "plan" / "shards.json").read_text())["samples"] == in_order.samples
+
+
+@settings(max_examples=30, deadline=None)
+@given(number=st.integers(3, 12), ranks=st.integers(2, 3), most=st.integers(1, 4), split=st.booleans())
+def test_all_ranks_have_as_many_whole_batches(
+    number: int, ranks: int, most: int, split: bool, tmp_path_factory: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("set")
+    plan = make_plan(6 * number + 1, 6)
+    shards = write_tars(folder, 5, 6 * number - 4)
+    mode: Any = "split" if split else "whole"
+    made = reshard(plan, shards, folder / "out", ranks=ranks, mode=mode, batches_per_shard=most)
+    each = [runs(made, rank) for rank in range(ranks)]
+    batches = {tuple(batch) for batch in plan.batches.tolist()}
+    if split:
+        whole = [tuple(chain(*parts)) for parts in zip(*each, strict=True)]
+        assert (set(whole), made.left_out) == (batches, ())
+    else:
+        taken = [tuple(batch) for of_rank in each for batch in of_rank]
+        assert {len(of_rank) for of_rank in each} == {number // ranks}
+        assert set(taken) | {tuple(plan.batches[row].tolist()) for row in made.left_out} == batches
+        assert len(taken) + len(made.left_out) == number
+
+
+def test_the_order_is_a_function_of_seed_and_epoch(tmp_path: Path) -> None:
+    shards = write_tars(tmp_path, 40)
+    orders = []
+    for name, epoch in (("a", 1), ("b", 1), ("c", 2)):
+        plan = make_plan(40, 2, epoch=epoch)
+        orders.append(runs(reshard(plan, shards, tmp_path / name)))
+    assert orders[0] == orders[1] != orders[2]
+    assert orders[0] != [batch.tolist() for batch in make_plan(40, 2)]
+
+
+@LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
+def test_webdataset_reads_batches_in_order(tmp_path: Path) -> None:
+    plan = make_plan(61, 5)
+    made = reshard(plan, write_tars(tmp_path, 20, 41), tmp_path / "out", order="plan", batches_per_shard=4)
+    dataset = webdataset.WebDataset(shards_of(made), shardshuffle=False).to_tuple("txt", "seg.bin", "__key__")
+    batches = list(dataset.batched(made.batch_size, partial=False))
+    assert len(batches) == len(plan)
+    for number, (texts, data, keys) in enumerate(batches):
+        wanted = plan.batches[number].tolist()
+        assert [int(text.split()[1]) for text in texts] == wanted
+        assert data == [content(sample)["seg.bin"] for sample in wanted]
+        assert [key.rsplit("/", 1)[0] for key in keys] == [f"{number:02}/{position}" for position in range(5)]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
+def test_webdataset_deals_whole_batches_to_two_ranks_with_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(60, 4)
+    made = reshard(plan, write_tars(tmp_path, 60), tmp_path / "out", ranks=2, batches_per_shard=2)
+    urls = [str(made.folder / name) for name in made.shards]
+    taken: list[list[int]] = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        dataset = webdataset.WebDataset(urls, shardshuffle=False, nodesplitter=webdataset.split_by_node)
+        loader = DataLoader(dataset.to_tuple("txt").batched(4, partial=False), batch_size=None, num_workers=2)
+        mine = [[int(text.split()[1]) for text in texts] for (texts,) in loader]
+        assert len(mine) == len(plan) // 2
+        taken += mine
+    left = [plan.batches[row].tolist() for row in made.left_out]
+    assert sorted(taken + left) == sorted(plan.batches.tolist())
+
+
+class Rows(IterableDataset[Tensor]):
+    """A plain data set over tars of planned batches: a sample after the other."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for path in self._paths:
+            for sample in samples_in(Path(path)):
+                yield torch.tensor(sample)
+
+
+def test_a_plain_data_set_gives_the_batches(tmp_path: Path) -> None:
+    plan = make_plan(50, 6)
+    made = reshard(plan, write_tars(tmp_path, 25, 25), tmp_path / "out", order="plan", batches_per_shard=3)
+    batches = [batch.tolist() for batch in DataLoader(Rows(shards_of(made)), batch_size=made.batch_size)]
+    assert batches == plan.batches.tolist()
+
+
+def test_a_row_group_is_a_batch(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    plan = make_plan(33, 4, drop_last=False)
+    made = reshard(plan, write_rows(tmp_path, 20, 13), tmp_path / "out", order="plan", batches_per_shard=5)
+    found = []
+    for path in shards_of(made):
+        with parquet.ParquetFile(path) as file:
+            found += [file.read_row_group(k).column("text").to_pylist() for k in range(file.num_row_groups)]
+    assert found == [[f"text {sample}" for sample in batch] for batch in plan]
+
+
+@LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
+def test_a_tower_trains_from_them(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(8, 6).repeat_interleave(16, 0) + 0.3 * torch.randn(128, 6)
+    plan = bc.Cut(temperature=0.1)(x.numpy(), (x + 0.01 * torch.randn_like(x)).numpy(), batch_size=16)
+    made = reshard(plan, write_tars(tmp_path, 64, 64), tmp_path / "out", batches_per_shard=2)
+    tower = nn.Linear(6, 8)
+    optimizer = torch.optim.SGD(tower.parameters(), lr=0.5)
+    losses = []
+    for _ in range(6):
+        dataset = webdataset.WebDataset(shards_of(made), shardshuffle=False).to_tuple("txt")
+        total = 0.0
+        for (texts,) in dataset.batched(made.batch_size, partial=False):
+            index = torch.tensor([int(text.split()[1]) for text in texts])
+            loss = bc.contrastive_loss(tower(x[index]), tower(x[index] + 0.1 * torch.randn(16, 6)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        losses.append(total)
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_table_that_names_the_files(tmp_path: Path) -> None:
+    plan = make_plan(20, 4)
+    shards = write_tars(tmp_path, 8, 12)
+    write_plan_table(plan, tmp_path / "plan.parquet", shards=shards)
+    made = reshard(tmp_path / "plan.parquet", shards, tmp_path / "out", order="plan")
+    assert runs(made) == plan.batches.tolist()
+    plan.save(tmp_path / "plan.npz")
+    assert runs(reshard(tmp_path / "plan.npz", shards, tmp_path / "again", order="plan")) == runs(made)
+
+
+def test_files_that_are_not_those_of_the_table(tmp_path: Path) -> None:
+    table = tmp_path / "plan.parquet"
+    shards = write_tars(tmp_path, 8, 12)
+    write_plan_table(make_plan(20, 4), table, shards=shards)
+
+    def refused(files: list[Path], rule: str) -> None:
+        with pytest.raises(ValueError, match=rule):
+            reshard(table, files, tmp_path / "out")
+        assert not list(tmp_path.glob("out*"))
+
+    refused(shards[:1], r"shards must be the 2 files that .*plan\.parquet was written for; got 1, without data-1\.tar")
+    refused(shards[::-1], r"data-1\.tar must be data-0\.tar with 8 samples, for which .*plan\.parquet was written; got")
+    write_tar(shards[1], range(8, 19))
+    refused(shards, r"data-1\.tar must be data-1\.tar with 12 samples, for which .*; got data-1\.tar with 11")
+    write_tar(shards[1], range(8, 20), key="other-{place:04}")
+    refused(
+        shards, r"data-1\.tar must hold the samples for which .*, in the same order; got no '\d{4}' where sample \d+"
+    )
+
+
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda f: (f / "data-1.tar").unlink(), r"no such file.*data-1\.tar"),
+        (lambda f: cut(f / "data-1.tar", 3000), r"data-1\.tar must be a whole WebDataset tar, not compressed; got"),
+        (lambda f: write_tar(f / "data-1.tar", range(3)), r"plan must be a plan of the 13 samples .*; got one of 22"),
+        (lambda f: (f / "data-1.tar").write_bytes(b""), r"data-1\.tar must be a whole WebDataset tar"),
+    ],
+)
+def test_a_missing_or_shorter_shard(damage: Any, says: str, tmp_path: Path) -> None:
+    shards = write_tars(tmp_path, 10, 12)
+    damage(tmp_path)
+    with pytest.raises((ValueError, FileNotFoundError), match=says):
+        reshard(make_plan(22, 4), shards, tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_rows_of_different_widths(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    shards = write_rows(tmp_path, 10, 10)
+    pyarrow.parquet.write_table(pyarrow.table({"sample": list(range(10))}), shards[1])
+    rule = r"rows-1\.parquet must have the columns of .*rows-0\.parquet: sample \(int64\), text \(string\); got sample"
+    with pytest.raises(ValueError, match=rule):
+        reshard(make_plan(20, 4), shards, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"a\.tar must be a \.tar or a \.parquet file, as all other shards are"):
+        reshard(make_plan(20, 4), [shards[0], write_tar(tmp_path / "a.tar", [1])], tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ranks": 0}, "ranks must be at least 1; got 0"),
+        ({"ranks": 9}, "ranks must be at most the number of batches, 5; got 9"),
+        ({"ranks": 3, "mode": "split"}, "ranks must divide the batch size 4 where batches are split; got 3"),
+        ({"mode": "x"}, "mode must be one of 'whole', 'split'; got 'x'"),
+        ({"order": "x"}, "order must be one of 'random', 'plan'; got 'x'"),
+        ({"batches_per_shard": 0}, "batches_per_shard must be at least 1; got 0"),
+        ({"memory": 0}, "memory must be at least 1; got 0"),
+        ({"out": ""}, "out must be a folder with a name; got"),
+        ({"out": "taken"}, r"out must be a new folder, or an empty one; got .*taken"),
+        ({"shards": []}, "shards must name a file; got none"),
+    ],
+)
+def test_what_cannot_be_asked_for(
+    options: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    asked: dict[str, Any] = {"plan": make_plan(21, 4), "shards": write_tars(tmp_path, 21), "out": "out"} | options
+    with pytest.raises(ValueError, match=says):
+        reshard(**asked)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_several_ranks_need_full_batches(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="plan must have full batches alone for several ranks"):
+        reshard(make_plan(21, 4, drop_last=False), write_tars(tmp_path, 21), tmp_path / "out", ranks=2)
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, kind: str, shards: int, error: BaseException) -> None:
+    """Lets so many shards be written, and the next one fail in its middle."""
+    name = f"batchcut.scale._{kind}_samples._write_{kind}"
+    module, function = name.rsplit(".", 1)
+    write = getattr(sys.modules[module], function)
+    done = [0]
+
+    def failing(*arguments: Any) -> None:
+        if done[0] == shards:
+            arguments[-1].write(b"half")
+            raise error
+        done[0] += 1
+        write(*arguments)
+
+    monkeypatch.setattr(name, failing)
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet"])
+def test_what_was_interrupted_is_gone_on_with(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = write_tars(tmp_path, 20, 21) if kind == "tar" else write_rows(tmp_path, 20, 21)
+    plan = make_plan(41, 4)
+    with monkeypatch.context() as patch:
+        stop_after(patch, kind, 2, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            reshard(plan, shards, tmp_path / "out", batches_per_shard=3, memory=1)
+    assert not (tmp_path / "out").exists()
+    half = sorted(path.name for path in (tmp_path / "out.unfinished").iterdir() if path.name.startswith("shard"))
+    assert half == [f"shard-00000{k}.{kind}" for k in range(2)]
+    written = [(tmp_path / "out.unfinished" / name).stat().st_mtime_ns for name in half]
+    with pytest.raises(ValueError, match=r"out must hold the parts of the same plan, with the same order; got"):
+        reshard(plan, shards, tmp_path / "out", batches_per_shard=3, order="plan")
+    made = reshard(plan, shards, tmp_path / "out", batches_per_shard=3)
+    assert [(made.folder / name).stat().st_mtime_ns for name in half] == written
+    assert sorted(runs(made)) == sorted(plan.batches.tolist())
+    assert sorted(path.name for path in made.folder.iterdir()) == sorted([*made.shards, "shards.json"])
+    assert not (tmp_path / "out.unfinished").exists()
+
+
+def test_a_full_disk_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
+    shards, plan = write_tars(tmp_path, 40), make_plan(40, 4)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large.*shard-000000\.tar"):
+            reshard(plan, shards, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "out.unfinished").glob("*shard*"))
+    assert sorted(runs(reshard(plan, shards, tmp_path / "out"))) == sorted(plan.batches.tolist())
+
+
+def test_a_shard_that_changes_meanwhile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = write_tars(tmp_path, 10, 12)
+    monkeypatch.setattr(
+        "batchcut.scale._reshard.check_counts", lambda *_: write_tar(shards[1], range(10, 22), key="x{place}")
+    )
+    with pytest.raises(ValueError, match=r"data-1\.tar must stay as it is until all samples are written; got"):
+        reshard(make_plan(22, 4), shards, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from batchcut.scale import _tar_samples, reshard
+write = _tar_samples._write_tar
+def slowly(*arguments):
+    write(*arguments)
+    print("written", flush=True)
+    time.sleep(0.5)
+_tar_samples._write_tar = slowly
+folder = Path(sys.argv[1])
+reshard(folder / "plan.npz", sorted(folder.glob("data-*.tar")), folder / "out", batches_per_shard=2)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_whole_shards_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    plan = make_plan(80, 4)
+    plan.save(tmp_path / "plan.npz")
+    shards = write_tars(tmp_path, 40, 40)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(3):
+        assert process.stdout.readline() == "written\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not (tmp_path / "out").exists()
+    for path in (tmp_path / "out.unfinished").glob("shard-*"):
+        assert len(list(samples_in(path))) == 8
+    made = reshard(tmp_path / "plan.npz", shards, tmp_path / "out", batches_per_shard=2)
+    assert sorted(runs(made)) == sorted(plan.batches.tolist())
+    assert not [path for path in made.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_plan_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="plan must be a BatchPlan or the path of one; got int"):
+        reshard(3, write_tars(tmp_path, 8), tmp_path / "out")  # type: ignore[arg-type]
+    (tmp_path / "plan.npz").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"plan\.npz must be a plan saved by BatchPlan\.save"):
+        reshard(tmp_path / "plan.npz", write_tars(tmp_path, 8), tmp_path / "out")
+
+
+@LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_left_open")
+def test_samples_may_come_again_where_a_plan_repeats_them(tmp_path: Path) -> None:
+    batches = np.array([[0, 1], [1, 0], [0, 2]])
+    facts: dict[str, Any] = {"group_pairs": 0, "margin_pairs": 0, "losses": np.ones(3), "weights": np.ones(3)}
+    base = make_plan(3, 2)
+    plan = BatchPlan(
+        batches=batches, count=3, method="Any", settings={}, seed=0, epoch=0, temperature=base.temperature,
+        drop_last=True, repeats=True, left_over=np.arange(0), seconds=0.0, **facts,
+    )  # fmt: skip
+    made = reshard(plan, write_tars(tmp_path, 3), tmp_path / "out", order="plan")
+    dataset = webdataset.WebDataset(shards_of(made), shardshuffle=False).to_tuple("txt")
+    assert [int(text.split()[1]) for (text,) in dataset] == [0, 1, 1, 0, 0, 2]
