@@ -184,13 +184,23 @@ def _spread(value: float | None, spread: float | None) -> str:
     return f"{100 * value:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
-def signal_table(facts: Facts) -> str:
-    """The signal of a step as training goes on, from `step_signal.py --output`."""
-    lines = ["| model | data | B | epochs done | planned | shuffled | ratio |", "|---" * 7 + "|"]
-    for row in facts["rows"]:
-        cells = [row["model"], row["data"], str(row["batch_size"]), str(row["epoch"])]
-        cells += [f"{row['planned']:.3f}", f"{row['shuffled']:.3f}", f"{row['planned'] / row['shuffled']:.1f}"]
-        lines.append(f"| {' | '.join(cells)} |")
+def advice_table(facts: Facts) -> str:
+    """What the advice rests on after one epoch, beside the gain, from `advice.py --output`."""
+    lines = ["| data | B | loss of a planned batch, times a random one's | gain |", "|---|---|---|---|"]
+    for row in facts["summary"]:
+        gain = f"{100 * row['gain']:+.1f} ± {100 * row['error']:.1f}"
+        lines.append(f"| {row['data']} | {row['batch_size']} | {row['times_shuffled']:.1f} | {gain} |")
+    return "\n".join(lines)
+
+
+def waiting_table(facts: Facts) -> str:
+    """The gain by how many epochs are shuffled first, from `advice.py --output`."""
+    counts = sorted({row["shuffled_epochs"] for row in facts["waiting"]})
+    lines = ["| data | " + " | ".join(f"{count} shuffled" for count in counts) + " |", "|---" * (len(counts) + 1) + "|"]
+    for data in dict.fromkeys(row["data"] for row in facts["waiting"]):
+        gains = {row["shuffled_epochs"]: row for row in facts["waiting"] if row["data"] == data}
+        cells = [f"{100 * gains[k]['gain']:+.1f} ± {100 * (gains[k]['error'] or 0):.1f}" for k in counts]
+        lines.append(f"| {data} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -217,7 +227,8 @@ SOURCES = {
     "batch-sizes": Source("batch_sizes_results.json", training_report.batch_sizes_table),
     "rivals-training": Source("rivals_training_results.json", training_report.rivals_table),
     "finetune": Source("finetune_results.json", finetune_table),
-    "signal": Source("step_signal_results.json", signal_table),
+    "advice": Source("advice_results.json", advice_table),
+    "waiting": Source("advice_results.json", waiting_table),
     "overhead": Source("overhead_results.json", overhead_table),
     "effective-size": Source("effective_size_results.json", effective_size_table),
     "background-runs": Source("background_results.json", background_runs_table),

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks import background, best_plans, gain, step_signal, tables, towers
+from benchmarks import background, best_plans, gain, tables, towers
 from torch import Tensor
 
-from batchcut import selection
 from batchcut.losses import Background, contrastive_loss
-from batchcut.selection import Cut, GradientTable, gradient_table
+from batchcut.selection import GradientTable, gradient_table
 
 TAU = towers.TAU
 
@@ -202,20 +201,3 @@ def test_the_table_of_best_plans_shows_sizes_and_training() -> None:
         "| top-1 after training on 1,024, seeds: 1 | 20.0 % | 20.0 % | 20.0 % | 20.0 % |",
     ]
     assert len(tables.best_plans_table(facts | {"runs": []}).splitlines()) == 4
-
-
-def test_signals_are_those_of_the_towers_after_each_epoch(data: towers.Split) -> None:
-    rows = step_signal.of_towers(data, seed=0, batch_size=8, epochs=2)
-    assert [row["epoch"] for row in rows] == [1, 2]
-    assert all(0 < row[kind] < 1 for row in rows for kind in ("planned", "shuffled"))
-    u, v = _rows(96)
-    row = step_signal.measured(u, v, batch_size=8, epoch=0)
-    plan = Cut(temperature=step_signal.TAU)(u, v, batch_size=8)
-    assert row["planned"] == selection.step_signal(u, v, plan, temperature=step_signal.TAU).planned
-
-
-def test_the_table_of_signals_shows_their_ratio() -> None:
-    row = {"model": "MiniLM", "data": "functions", "batch_size": 16, "epoch": 1, "planned": 0.06, "shuffled": 0.04}
-    assert tables.signal_table({"rows": [row]}).splitlines()[2:] == [
-        "| MiniLM | functions | 16 | 1 | 0.060 | 0.040 | 1.5 |"
-    ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks import advice, batch_sizes, rivals_training
+from benchmarks import advice, batch_sizes, rivals_training, tables
 from benchmarks.rivals_loop import RIVALS, Grouped, Mined, MovingAverage, Task, WithMemory, run_loop, train_by
 from benchmarks.rivals_losses import Memory, hardest_negatives, loss_with_negatives
 from benchmarks.training_report import CURVES, plot_batch_sizes, plot_curves
@@ -280,44 +280,36 @@ def test_the_picture_is_drawn_for_light_and_for_dark_pages(tmp_path: Path) -> No
 
 
 def test_advice_is_asked_for_where_all_is_shuffled(split: Split, config: Config) -> None:
-    planned = advice.run(split, config, shuffled_epochs=1)
-    shuffled = advice.run(split, config, shuffled_epochs=config.epochs)
+    planned = advice.run(split, config, shuffled_epochs=1, sizes=(8, 64))
+    shuffled = advice.run(split, config, shuffled_epochs=config.epochs, sizes=(8, 64))
     assert (planned["shuffled_epochs"], planned["advice"]) == (1, [])
-    assert [one["epoch"] for one in shuffled["advice"]] == [1, 2]
-    assert all(one["pays"] == (one["ratio"] >= 1.15) for one in shuffled["advice"])
+    assert [one["batch_size"] for one in shuffled["advice"]] == [8, 64]
+    assert all(one["pays"] == (one["times_shuffled"] >= 2.5) for one in shuffled["advice"])
     assert shuffled["top1"] == pytest.approx(train_by("shuffled", split, config).top1)
 
 
-@pytest.mark.parametrize(
-    ("pays", "scores", "right"),
-    [
-        (True, (0.6, 0.6, 0.5), True),
-        (True, (0.4, 0.6, 0.5), False),
-        (False, (0.6, 0.7, 0.5), True),
-        (False, (0.6, 0.5, 0.5), False),
-    ],
-)
-def test_advice_is_right_if_planning_gains_or_waiting_costs_nothing(
-    pays: bool, scores: tuple[float, ...], right: bool
-) -> None:
+def test_advice_stands_beside_gains() -> None:
+    asked = [{"batch_size": 32, "times_shuffled": times, "pays": times > 2.5} for times in (2.0, 3.0, 4.0)]
     rows = [
-        {
-            "data": "pairs",
-            "batch_size": 32,
-            "seed": seed,
-            "shuffled_epochs": count,
-            "top1": score + 0.001 * seed * count,
-            "advice": [{"epoch": 1, "ratio": 2.0, "pays": pays}] if count == 3 else [],
-        }
+        {"data": "pairs", "seed": seed, "shuffled_epochs": count, "top1": top1 + 0.001 * seed * count, "advice": []}
         for seed in range(3)
-        for count, score in enumerate(scores, start=1)
+        for count, top1 in ((1, 0.6), (2, 0.55), (3, 0.5))
     ]
-    first, *rest = advice.summary(rows)
-    assert not rest
-    assert (first["shuffled_epochs"], first["seeds"], first["right"]) == (1, 3, right)
-    assert first["gain"] == pytest.approx(scores[0] - scores[2] - 0.002)
-    assert first["waiting"] == pytest.approx(scores[1] - scores[0] + 0.001)
-    assert ("yes" if right else "no") in advice.table([first]).splitlines()[1]
+    for row, one in zip((row for row in rows if row["shuffled_epochs"] == 3), asked, strict=True):
+        row["advice"] = [one]
+    gains = [{"data": "pairs", "batch_size": 32, "method": "cut", "gain": 0.04, "gain_spread": 0.02, "seeds": 4}]
+    (line,) = advice.advice_lines(rows, gains)
+    assert line == {
+        "data": "pairs", "batch_size": 32, "gain": 0.04, "error": 0.01, "pays": True, "times_shuffled": 3.0
+    }  # fmt: skip
+    first, second = advice.waiting_lines(rows)
+    assert (first["shuffled_epochs"], first["seeds"], second["shuffled_epochs"]) == (1, 3, 2)
+    assert first["gain"] == pytest.approx(0.1 - 0.002)
+    assert first["error"] == pytest.approx(0.002 / math.sqrt(3))
+    facts = {"summary": [line], "waiting": [first, second]}
+    assert advice.table(facts).splitlines()[1].split() == ["pairs", "32", "3.0", "yes", "4.00", "1.00"]
+    assert tables.advice_table(facts).splitlines()[2:] == ["| pairs | 32 | 3.0 | +4.0 ± 1.0 |"]
+    assert tables.waiting_table(facts).splitlines()[2:] == ["| pairs | +9.8 ± 0.1 | +4.9 ± 0.1 |"]
 
 
 def test_curves_are_drawn_for_light_and_dark_pages(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ class Stream(IntEnum):
     EFFECTIVE_SIZE = 6
     """Anchors and random batches that the effective size of a plan is estimated from."""
 
-    STEP_SIGNAL = 7
-    """Samples and batches that the signal of a step is estimated from."""
+    PROSPECTS = 7
+    """Samples by which it is told whether planning will pay."""
 
     CELLS = 8
     """Samples that the cells of a set in files are fitted on."""

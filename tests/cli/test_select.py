@@ -76,7 +76,7 @@ def test_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> N
     assert found["effective_size"]["size"] > 8
     assert (found["batches"], found["coverage"], found["warnings"], found["output"]) == (12, 1.0, [], None)
     expected = prospects(*make_pairs(), plan.measured(*make_pairs()))
-    assert found["signal"] == {"planned": expected.signal.planned, "shuffled": expected.signal.shuffled}
+    assert found["pays"] == expected.pays
     assert (found["hard_negatives"], found["twins"]) == (expected.hard_negatives, expected.twins)
     assert found["advice"] == list(expected.sentences)
     assert printed.err == ""

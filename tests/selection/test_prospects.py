@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 import batchcut as bc
-from batchcut.selection import Prospects, StepSignal, prospects
+from batchcut.selection import Prospects, prospects
 
 Array = NDArray[np.float32]
 
@@ -27,16 +27,31 @@ def test_pays_where_random_batches_are_solved() -> None:
     assert found.pays
     assert found.effective is not None
     assert found.effective > 16
-    assert found.sentences[0].startswith("Planning pays now: a step on such a batch gets ")
-    assert "as much as" in found.sentences[0]
+    assert found.sentences[0].startswith(f"Planning pays: the loss of such a batch is {found.times_shuffled:.1f} times")
+    assert "it teaches like a random one of " in found.sentences[0]
 
 
-def test_brings_little_where_nothing_is_alike() -> None:
+def test_compares_with_shuffled_batches() -> None:
+    u, v = _clustered(100, 8)
+    plan = bc.Cut(temperature=0.05)(u, v, batch_size=8, seed=3, epoch=2)
+    shuffled = bc.Shuffle(temperature=0.05)(u, v, batch_size=8, seed=3, epoch=2)
+    assert prospects(u, v, plan).times_shuffled == pytest.approx(plan.mean_loss / shuffled.mean_loss)
+
+
+def test_brings_nothing_where_nothing_is_alike() -> None:
     rng = np.random.default_rng(0)
     u, v = rng.normal(size=(2, 512, 8)).astype(np.float32)
     found = _of(u, v, margin=2.0)
     assert not found.pays
-    assert "Shuffle the next epoch" in found.sentences[0]
+    assert found.sentences[0].startswith("Planning is not worth its time here")
+
+
+def test_brings_a_little_where_a_batch_holds_most() -> None:
+    u, v = _clustered(4, 100)
+    found = _of(u, v, batch_size=64)
+    assert 1.5 <= found.times_shuffled < 2.5
+    assert not found.pays
+    assert "a batch of 64 holds most of what is hard by itself" in found.sentences[0]
 
 
 def test_counts_the_negatives_that_matter() -> None:
@@ -47,7 +62,7 @@ def test_counts_the_negatives_that_matter() -> None:
     assert found.hard_negatives == pytest.approx(11, rel=1e-3)
     assert found.sentences[1] == "About 11 negatives matter to a sample: a batch of 12 has room for them."
     few = _of(u, u, batch_size=4)
-    assert few.sentences[1].endswith("more than a batch of 4 holds: a larger one would keep more.")
+    assert few.sentences[1].endswith("more than a batch of 4 holds: each epoch brings others.")
 
 
 def test_counts_twins() -> None:
@@ -65,13 +80,9 @@ def test_knows_no_size_where_the_plan_was_not_measured() -> None:
     u, v = _clustered(20, 4)
     found = prospects(u, v, bc.Cut()(u, v, batch_size=4))
     assert found.effective is None
-    assert "the epoch keeps" not in found.sentences[0]
+    assert "teaches like" not in found.sentences[0]
 
 
 def test_is_a_function_of_the_plan() -> None:
     u, v = _clustered(100, 8)
     assert _of(u, v) == _of(u, v)
-
-
-def test_the_ratio_of_no_signal_is_none() -> None:
-    assert StepSignal(planned=0.0, shuffled=0.0).ratio == 0

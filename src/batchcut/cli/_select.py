@@ -1,7 +1,7 @@
 """`batchcut select`: plans batches from embeddings in files, for any trainer."""
 
 import sys
-from dataclasses import KW_ONLY, asdict, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -277,7 +277,7 @@ class Select:
             "shuffled_mean_loss": shuffled.mean_loss,
             "gain": _gain(plan, shuffled),
             "effective_size": None if plan.effective is None else plan.effective.facts,
-            "signal": None if expected is None else asdict(expected.signal),
+            "pays": None if expected is None else expected.pays,
             "hard_negatives": None if expected is None else expected.hard_negatives,
             "twins": None if expected is None else expected.twins,
             "advice": [] if expected is None else list(expected.sentences),

@@ -13,8 +13,6 @@ from ._prospects import prospects as prospects
 from ._request import Request as Request
 from ._selector import Selector as Selector
 from ._shuffle import Shuffle as Shuffle
-from ._signal import StepSignal as StepSignal
-from ._signal import step_signal as step_signal
 from ._spectral import Spectral as Spectral
 from ._weights import pair_weights as pair_weights
 from .cut import Cut as Cut
@@ -29,11 +27,9 @@ __all__ = [
     "Selector",
     "Shuffle",
     "Spectral",
-    "StepSignal",
     "effective_batch_size",
     "pair_weights",
     "prospects",
-    "step_signal",
 ]
 
 # For our other packages, and not part of the reference:

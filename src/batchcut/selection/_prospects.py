@@ -10,13 +10,13 @@ from batchcut._random import Stream, generator
 
 from ._inputs import Doubles, Ints, Pairs, unit_pairs
 from ._plan import BatchPlan
-from ._signal import StepSignal, step_signal
+from ._shuffle import Shuffle
 from ._weights import bars_of
 from .cut import Cut
 
 _ANCHORS = 256
 _CELLS_AT_ONCE = 1 << 22
-_PAYS = 1.15  # a ratio of signals; those of one plan differ by some hundredths from seed to seed
+_PAYS, _LITTLE = 2.5, 1.5  # times the loss of random batches; by benchmarks/advice.py
 _MANY_TWINS = 0.1
 
 
@@ -25,7 +25,7 @@ class Prospects:
     """What to expect of training on the batches of a plan instead of random ones.
 
     Attributes:
-        signal: How far a step on a batch gets, planned and random.
+        times_shuffled: The mean loss of its batches, over that of shuffled ones.
         effective: The size of random batches that keep as much of the full-batch gradient; None if it is unknown.
         batch_size: B.
         hard_negatives: How many negatives matter to a sample: exp of the entropy of their softmax masses among all N
@@ -35,7 +35,7 @@ class Prospects:
         margin: That of the plan; where it has none, that of `Cut`.
     """
 
-    signal: StepSignal
+    times_shuffled: float
     effective: float | None
     batch_size: int
     hard_negatives: float
@@ -44,25 +44,16 @@ class Prospects:
 
     @property
     def pays(self) -> bool:
-        """Whether a step on a planned batch gets further than one on a random batch, as the embeddings are now."""
-        return self.signal.ratio >= _PAYS
+        """Whether training on such batches is to be expected to give a better model than on random ones."""
+        return self.times_shuffled >= _PAYS
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer and what to do, in words."""
-        size = (
-            "" if self.effective is None else f", and the epoch keeps as much as batches of {self.effective:,.0f} would"
-        )
-        further = f"a step on such a batch gets {self.signal.ratio:.1f} times as far as one on a random batch"
-        found = [
-            f"Planning pays now: {further}{size}."
-            if self.pays
-            else f"Planning brings little yet: {further}. Shuffle the next epoch and plan the one after "
-            "(shuffled_epochs=1, the default): hard batches are worth more once random ones teach little."
-        ]
+        found = [self._answer()]
         matter = f"About {self.hard_negatives:,.0f} negatives matter to a sample"
         if round(self.hard_negatives) > self.batch_size - 1:
-            found.append(f"{matter}, more than a batch of {self.batch_size} holds: a larger one would keep more.")
+            found.append(f"{matter}, more than a batch of {self.batch_size} holds: each epoch brings others.")
         else:
             found.append(f"{matter}: a batch of {self.batch_size} has room for them.")
         if self.twins >= _MANY_TWINS:
@@ -72,20 +63,32 @@ class Prospects:
             )
         return tuple(found)
 
+    def _answer(self) -> str:
+        harder = f"the loss of such a batch is {self.times_shuffled:.1f} times that of a random one"
+        if self.pays:
+            worth = "" if self.effective is None else f", and it teaches like a random one of {self.effective:,.0f}"
+            return f"Planning pays: {harder}{worth}. Leave the first epoch shuffled, as is the default."
+        much = f"a batch of {self.batch_size} holds most of what is hard by itself"
+        if self.times_shuffled >= _LITTLE:
+            return f"Planning brings a little: {harder}, since {much}. A smaller batch, planned, may do as well."
+        return f"Planning is not worth its time here: {harder}; either {much}, or no samples are alike."
+
 
 def prospects(u: object, v: object, plan: BatchPlan) -> Prospects:
     """What to expect of a plan for the embeddings u: (N, d), v: (N, d); `hard_negatives` and `twins` by 256 samples.
 
-    Whether it pays is measured for the embeddings as they are; a training of several epochs changes them.
+    They are best those of a model that was trained for an epoch.
     """
     pairs = unit_pairs(u, v)
-    rng = generator(Stream.STEP_SIGNAL, plan.seed, plan.epoch, 1)
+    rng = generator(Stream.PROSPECTS, plan.seed, plan.epoch)
     samples = np.sort(rng.choice(len(pairs), min(_ANCHORS, len(pairs)), replace=False))
     known = plan.settings.get("margin")
     margin = float(Cut.margin or 0.0) if known is None else float(known)
     counts, twins = _neighbors(pairs, samples, plan.temperature, margin)
+    shuffle, asked = Shuffle(temperature=plan.temperature), {"seed": plan.seed, "epoch": plan.epoch}
+    random_loss = shuffle(pairs.u, pairs.v, batch_size=plan.batch_size, drop_last=plan.drop_last, **asked).mean_loss
     return Prospects(
-        signal=step_signal(pairs.u, pairs.v, plan, temperature=plan.temperature, seed=plan.seed, epoch=plan.epoch),
+        times_shuffled=plan.mean_loss / random_loss if random_loss else float(plan.mean_loss > 0),
         effective=None if plan.effective is None else plan.effective.size,
         batch_size=plan.batch_size,
         hard_negatives=float(np.median(counts)),
