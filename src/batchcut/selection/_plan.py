@@ -7,10 +7,11 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
+from io import BytesIO
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -197,26 +198,44 @@ class BatchPlan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as an `.npz` file without pickles; the file is either complete or not there."""
-        target = Path(path)
+        write_whole(Path(path), self._write)
+
+    def packed(self) -> bytes:
+        """What `save` would write."""
+        file = BytesIO()
+        self._write(file)
+        return file.getvalue()
+
+    def _write(self, file: BinaryIO) -> None:
         facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
         facts["settings"] = dict(self.settings)
         facts["effective"] = None if self.effective is None else asdict(self.effective)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         content = {"format": np.array(_FORMAT), "facts": np.array(json.dumps(facts))} | arrays
-        write_whole(target, lambda file: np.savez(file, **content))
+        np.savez(file, **content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a plan that `save` wrote; any other file is refused with a `ValueError`."""
         source = Path(path)
         with reading(source, "be a plan saved by BatchPlan.save"), zipfile.ZipFile(source) as archive:
-            if str(_member(archive, "format")) != _FORMAT:
-                raise ValueError(f"format {str(_member(archive, 'format'))!r} is not {_FORMAT!r}")
-            facts = json.loads(str(_member(archive, "facts")))
-            if facts.get("effective") is not None:
-                facts["effective"] = EffectiveSize(**facts["effective"])
-            arrays: dict[str, Any] = {name: _member(archive, name) for name in _ARRAYS}
-            return cls(**arrays, **facts)
+            return cls._read(archive)
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> Self:
+        """The plan that `packed` gave; anything else is refused with a `ValueError`."""
+        with reading("a packed plan", "be one by BatchPlan.packed"), zipfile.ZipFile(BytesIO(content)) as archive:
+            return cls._read(archive)
+
+    @classmethod
+    def _read(cls, archive: zipfile.ZipFile) -> Self:
+        if str(_member(archive, "format")) != _FORMAT:
+            raise ValueError(f"format {str(_member(archive, 'format'))!r} is not {_FORMAT!r}")
+        facts = json.loads(str(_member(archive, "facts")))
+        if facts.get("effective") is not None:
+            facts["effective"] = EffectiveSize(**facts["effective"])
+        arrays: dict[str, Any] = {name: _member(archive, name) for name in _ARRAYS}
+        return cls(**arrays, **facts)
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
