@@ -9,8 +9,8 @@ With `--seeds` it also trains whole epochs on images and on pairs of features, w
 with plans made ahead in the background (`plan_ahead`), and shows how long training waits for them; see waiting.py.
 
 The bars: together at most 5 % of an epoch; recording alone under 2 % of a step; a float16 bank takes 4 N d bytes.
-Ahead, training waits at most 0.5 % of an epoch on images and 3 % on pairs, with the same retrieval but for the spread of
-the seeds.
+Ahead, training waits at most 0.5 % of an epoch on images and 3 % on pairs, with the same retrieval but for the spread
+of the seeds.
 """
 
 import argparse

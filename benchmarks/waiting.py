@@ -73,7 +73,9 @@ def _epoch(
     loader: bc.PlannedLoader, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[list[float], list[float]]:
     """The seconds of each batch that was drawn and of each record, over one epoch."""
-    loads, records, batches = [], [], iter(loader)
+    loads: list[float] = []
+    records: list[float] = []
+    batches = iter(loader)
     while True:
         start = time.perf_counter()
         batch = next(batches, None)
@@ -94,10 +96,8 @@ def waiting_summary(rows: list[Row]) -> list[Row]:
     """Means over seeds, for each set with and without, and whether the bars are cleared."""
     summary = []
     for name in dict.fromkeys(row["set"] for row in rows):
-        parts = {
-            ahead: [row for row in rows if (row["set"], row["plan_ahead"]) == (name, ahead)] for ahead in (0.0, AHEAD)
-        }
-        for ahead, part in parts.items():
+        for ahead in (0.0, AHEAD):
+            part = [row for row in rows if (row["set"], row["plan_ahead"]) == (name, ahead)]
             means = {key: statistics.mean(row[key] for row in part) for key in ("waited", "epoch", "share", "top1")}
             scores = [row["top1"] for row in part]
             spread = statistics.stdev(scores) if len(scores) > 1 else None

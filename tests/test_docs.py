@@ -141,7 +141,14 @@ def test_finetune_table_shows_gains_with_their_errors(tmp_path: Path) -> None:
 
 
 def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
-    facts = {"images": 15_000, "real": True, "batch_size": 32, "steps": 468, "step": 0.04, "timed": 150}
+    facts: dict[str, object] = {
+        "images": 15_000,
+        "real": True,
+        "batch_size": 32,
+        "steps": 468,
+        "step": 0.04,
+        "timed": 150,
+    }
     facts |= {"epoch": 20.0, "recording": 0.1, "planning": 0.6, "sampling": 0.02, "added": 0.036, "cpu_added": 0.042}
     (tmp_path / "overhead_results.json").write_text(json.dumps(facts), encoding="utf-8")
     table = tables.table("overhead", tmp_path)

@@ -246,7 +246,7 @@ def test_states_that_do_not_fit() -> None:
     late.bank.record(torch.arange(N), *pairs(N))
     list(late)
     assert late.plan is not None
-    for change, message in [
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"plan_ahead": 0.2}, r"^state must be of a sampler with plan_ahead = 0.4; got 0.2$"),
         ({"recorded": -1}, r"^state\['recorded'\] must be at least 0; got -1$"),
         ({"ahead": b"PK"}, r"^a packed plan must be one by BatchPlan.packed; got one that fails: .*$"),
@@ -254,7 +254,8 @@ def test_states_that_do_not_fit() -> None:
             {"ahead": late.plan.packed()},
             r"^state\['ahead'\] must hold 8 batches of 5 for epoch 1; got 8 of 5 for epoch 5$",
         ),
-    ]:
+    ]
+    for change, message in changes:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict(state | change)
     with pytest.raises(TypeError, match=r"^state\['ahead'\] must be bytes; got int$"):

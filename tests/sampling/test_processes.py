@@ -76,7 +76,8 @@ def _backgrounds(sharding: Sharding | None) -> list[dict[str, Any]]:
 def _ahead(sharding: Sharding | None, batches: int = 1) -> dict[str, Any]:
     """Epochs whose plans are made ahead; once more from states before and after the step at which they are begun."""
     how: dict[str, Any] = {"plan_ahead": 0.4 if batches == 1 else 4 / 6, "multiple_of": batches}  # after two of three
-    sampler, states, epochs = _new(EmbeddingBank(N, DIM), sharding, **how), [], []
+    sampler, epochs = _new(EmbeddingBank(N, DIM), sharding, **how), []
+    states: list[tuple[int, dict[str, Any]]] = []
     for epoch in range(3):
         sampler.set_epoch(epoch)
         epochs.append(_recorded(sampler, list(sampler), batches, states if epoch == 1 else None))

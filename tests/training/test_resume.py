@@ -66,7 +66,7 @@ def test_goes_on_from_any_step(pairs: Path, tmp_path: Path, step: int) -> None:
     assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("step", [16, 18, 31])  # checkpoints are those of 15, before the plan begins, and at 30, after
+@pytest.mark.parametrize("step", [7, 11, 22])  # the last checkpoint: before the plan is begun, after, after once more
 def test_goes_on_with_plans_made_ahead(pairs: Path, tmp_path: Path, step: int) -> None:
     config = pairs_config(pairs, selection=selecting(Cut(), plan_ahead=0.5))
     train(config, tmp_path / "whole")
