@@ -180,6 +180,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150, help="steps to time of each loop (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=0, help="of whole trainings, for the waiting (default: none)")
     parser.add_argument("--epochs", type=int, default=4, help="of each of them, at least 2 (default: %(default)s)")
+    parser.add_argument("--plan-ahead", type=float, default=0.1, help="of every other one (default: %(default)s)")
     parser.add_argument("--pairs", default="functions", help="an .npz file, or functions (default: %(default)s)")
     parser.add_argument("--pair-count", type=int, help="how many pairs at most (default: all)")
     parser.add_argument("--json", type=Path, help="where to write all figures, for benchmarks/tables.py")
@@ -209,7 +210,8 @@ def main() -> None:
     report(facts)
     if options.seeds:
         trainings = [on_images(images, options.batch_size), on_pairs(options.pairs, options.pair_count)]
-        rows = list(waiting_rows(trainings, seeds=options.seeds, epochs=options.epochs))
+        how = {"seeds": options.seeds, "epochs": options.epochs, "ahead": options.plan_ahead}
+        rows = list(waiting_rows(trainings, **how))
         facts["waiting"] = {"epochs": options.epochs, "rows": rows, "summary": waiting_summary(rows)}
         report_waiting(facts["waiting"]["summary"])
     if options.json is not None:

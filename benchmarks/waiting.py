@@ -18,7 +18,6 @@ from torch.utils.data import TensorDataset
 import batchcut as bc
 from batchcut.evaluation import retrieval
 
-AHEAD = 0.1
 MOST_WAITED = {"images": 0.005, "pairs": 0.03}
 
 Row = dict[str, Any]
@@ -36,11 +35,11 @@ class Training:
     settings: dict[str, Any]
 
 
-def waiting_rows(trainings: list[Training], *, seeds: int, epochs: int) -> Iterator[Row]:
+def waiting_rows(trainings: list[Training], *, seeds: int, epochs: int, ahead: float) -> Iterator[Row]:
     """A row for each training, seed and way to plan, as they come."""
     for training in trainings:
         for seed in range(seeds):
-            for plan_ahead in (0.0, AHEAD):
+            for plan_ahead in (0.0, ahead):
                 yield _run(training, seed=seed, epochs=epochs, plan_ahead=plan_ahead)
 
 
@@ -96,7 +95,7 @@ def waiting_summary(rows: list[Row]) -> list[Row]:
     """Means over seeds, for each set with and without, and whether the bars are cleared."""
     summary = []
     for name in dict.fromkeys(row["set"] for row in rows):
-        for ahead in (0.0, AHEAD):
+        for ahead in sorted({row["plan_ahead"] for row in rows}):
             part = [row for row in rows if (row["set"], row["plan_ahead"]) == (name, ahead)]
             means = {key: statistics.mean(row[key] for row in part) for key in ("waited", "epoch", "share", "top1")}
             scores = [row["top1"] for row in part]

@@ -56,19 +56,20 @@ def made_of(state: Mapping[str, Any], planner: Planner) -> Made | None:
 
 
 def ahead_of(state: Mapping[str, Any], planner: Planner) -> PlanAhead | None:
-    """The plan of the next epoch, if it was begun before the state was taken."""
-    packed, epoch = state["ahead"], state["epoch"] + 1
+    """A plan that was begun before the state was taken: of the next epoch, or of one whose first batch is not drawn."""
+    packed, epoch = state["ahead"], state["epoch"]
     if packed is None:
         return None
     if not isinstance(packed, bytes):
         raise wrong_type("state['ahead']", "be bytes", packed)
     plan = BatchPlan.unpacked(packed)
     shape = (planner.count(planned=True), planner.batch_size)
-    if (plan.epoch, plan.batches.shape) != (epoch, shape):
+    if plan.epoch not in (epoch, epoch + 1) or plan.batches.shape != shape:
         got = f"{plan.batches.shape[0]} of {plan.batches.shape[1]} for epoch {plan.epoch}"
-        raise invalid("state['ahead']", f"hold {shape[0]} batches of {shape[1]} for epoch {epoch}", got)
-    _check_samples("state['ahead']", plan.batches, epoch, planner)
-    return PlanAhead(epoch, plan)
+        rule = f"hold {shape[0]} batches of {shape[1]} for epoch {epoch} or {epoch + 1}"
+        raise invalid("state['ahead']", rule, got)
+    _check_samples("state['ahead']", plan.batches, plan.epoch, planner)
+    return PlanAhead(plan.epoch, plan)
 
 
 def _check_samples(argument: str, batches: Indices, epoch: int, planner: Planner) -> None:
