@@ -5,13 +5,19 @@ steps, so that a machine busy with other work slows both alike; a part of the st
 medians count for all. The plan is that of the whole epoch. The share is given in seconds by the clock and in seconds
 of the processors, which other work does not stretch; the larger counts.
 
+With `--seeds` it also trains whole epochs on images and on pairs of features, with plans made between two epochs and
+with plans made ahead in the background (`plan_ahead`), and shows how long training waits for them; see waiting.py.
+
 The bars: together at most 5 % of an epoch; recording alone under 2 % of a step; a float16 bank takes 4 N d bytes.
+Ahead, training waits at most 0.5 % of an epoch on images and 3 % on pairs, with the same retrieval but for the spread
+of the seeds.
 """
 
 import argparse
 import json
 import pickle
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +29,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad, relu
 from torch.utils.data import DataLoader, TensorDataset
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import towers
+from benchmarks.waiting import Training, waiting_rows, waiting_summary
 
 import batchcut as bc
 
@@ -167,6 +178,11 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=15_000, help="how many at most (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=150, help="steps to time of each loop (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=0, help="of whole trainings, for the waiting (default: none)")
+    parser.add_argument("--epochs", type=int, default=4, help="of each of them, at least 2 (default: %(default)s)")
+    parser.add_argument("--plan-ahead", type=float, default=0.1, help="of every other one (default: %(default)s)")
+    parser.add_argument("--pairs", default="functions", help="an .npz file, or functions (default: %(default)s)")
+    parser.add_argument("--pair-count", type=int, help="how many pairs at most (default: all)")
     parser.add_argument("--json", type=Path, help="where to write all figures, for benchmarks/tables.py")
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -192,6 +208,12 @@ def main() -> None:
         "bank_right": half.nbytes == half.u.untyped_storage().nbytes() == 4 * len(images) * DIM,
     }
     report(facts)
+    if options.seeds:
+        trainings = [on_images(images, options.batch_size), on_pairs(options.pairs, options.pair_count)]
+        how = {"seeds": options.seeds, "epochs": options.epochs, "ahead": options.plan_ahead}
+        rows = list(waiting_rows(trainings, **how))
+        facts["waiting"] = {"epochs": options.epochs, "rows": rows, "summary": waiting_summary(rows)}
+        report_waiting(facts["waiting"]["summary"])
     if options.json is not None:
         options.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
@@ -236,6 +258,59 @@ def report(facts: dict[str, Any]) -> None:
     print(f"{right}: {added:.2%} added to an epoch, {cpu_added:.2%} of the processors' time, at most {MOST_ADDED:.0%}")
     print(f"{verdict(share < MOST_RECORDING)}: recording takes {share:.2%} of a step, under {MOST_RECORDING:.0%}")
     print(f"{verdict(facts['bank_right'])}: a float16 bank takes {facts['bank_bytes']:,} bytes = 4 N d")
+
+
+def on_images(images: Tensor, batch_size: int) -> Training:
+    """Two views of images, a tenth of which is held out."""
+    held = len(images) // 10
+
+    def model(seed: int) -> TwoViews:
+        torch.manual_seed(seed)
+        return TwoViews()
+
+    settings = {"batch_size": batch_size, "temperature": 0.1, "average_views": True}
+    data = TensorDataset(images[:-held])
+    return Training(name="images", data=data, held=(images[-held:],), model=model, rate=1e-3, settings=settings)
+
+
+class TwoTowers(nn.Module):
+    """The towers of the recipe `pairs`, as a module."""
+
+    def __init__(self, dims: tuple[int, int], seed: int) -> None:
+        super().__init__()
+        self.towers = nn.ModuleList(towers.Towers(dims, seed=seed).towers)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings of features x: (b, d) and y: (b, d')."""
+        return self.towers[0](x), self.towers[1](y)
+
+
+def on_pairs(name: str, count: int | None) -> Training:
+    """Pairs of features, whose steps take a millisecond or two, by the quick search of the recipe."""
+    split = towers.load(name, most=count)
+    dims = (split.train[0].shape[1], split.train[1].shape[1])
+    settings = {"batch_size": 32, "temperature": towers.TAU, "selector": bc.Cut(rounds=1)}
+    return Training(
+        name="pairs",
+        data=TensorDataset(*split.train),
+        held=tuple(split.held),
+        model=lambda seed: TwoTowers(dims, seed),
+        rate=towers.PEAK,
+        settings=settings,
+    )
+
+
+def report_waiting(summary: list[dict[str, Any]]) -> None:
+    """Prints how long training waits with and without planning ahead, and whether the bars are cleared."""
+    for row in summary:
+        how = f"ahead by {row['plan_ahead']:.0%}" if row["plan_ahead"] else "between epochs"
+        spread = "" if row["spread"] is None else f" ± {row['spread']:.2%}"
+        waits = f"waits {row['waited']:.3f} s of {row['epoch']:.2f} s, {row['share']:.2%}"
+        print(f"{row['set']:9} {how:15} {waits}; top-1 {row['top1']:.2%}{spread}")
+        if row["plan_ahead"]:
+            print(f"{verdict(row['in_time'])}: training waits for plans at most {row['most']:.1%} of an epoch")
+            if row["spread"] is not None:
+                print(f"{verdict(row['as_good'])}: retrieval within the spread of the seeds")
 
 
 def verdict(right: bool) -> str:

@@ -66,7 +66,20 @@ def overhead_table(facts: Facts) -> str:
     parts = ("recording", "planning", "sampling")
     lines += [f"| {name} | {facts[name]:.3f} | {facts[name] / facts['epoch']:.2%} |" for name in parts]
     added = f"{facts['added']:.2%} by the clock, {facts['cpu_added']:.2%} of the processors' time"
-    return "\n".join([*lines, f"| together | {facts['added'] * facts['epoch']:.3f} | {added} |"])
+    lines += [f"| together | {facts['added'] * facts['epoch']:.3f} | {added} |"]
+    return "\n".join(lines + (_waiting_lines(facts["waiting"]) if "waiting" in facts else []))
+
+
+def _waiting_lines(waiting: Facts) -> list[str]:
+    """How long training waits with and without `plan_ahead`."""
+    seeds = max(row["seeds"] for row in waiting["summary"])
+    lines = ["", f"Waiting for plans, {waiting['epochs']} epochs, {seeds} seeds: means ± standard deviation.", ""]
+    lines += ["| data | plan_ahead | waits, s | epoch, s | share | top-1 |", "|---|---|---|---|---|---|"]
+    for row in waiting["summary"]:
+        spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.2f}"
+        cells = (row["set"], row["plan_ahead"], f"{row['waited']:.3f}", f"{row['epoch']:.2f}", f"{row['share']:.2%}")
+        lines.append(f"| {' | '.join(map(str, cells))} | {100 * row['top1']:.2f}{spread} % |")
+    return lines
 
 
 def batch_norm_table(facts: Facts) -> str:

@@ -141,13 +141,25 @@ def test_finetune_table_shows_gains_with_their_errors(tmp_path: Path) -> None:
 
 
 def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
-    facts = {"images": 15_000, "real": True, "batch_size": 32, "steps": 468, "step": 0.04, "timed": 150}
+    facts: dict[str, object] = {
+        "images": 15_000,
+        "real": True,
+        "batch_size": 32,
+        "steps": 468,
+        "step": 0.04,
+        "timed": 150,
+    }
     facts |= {"epoch": 20.0, "recording": 0.1, "planning": 0.6, "sampling": 0.02, "added": 0.036, "cpu_added": 0.042}
     (tmp_path / "overhead_results.json").write_text(json.dumps(facts), encoding="utf-8")
     table = tables.table("overhead", tmp_path)
     assert "15,000 CIFAR-100 images, B = 32, 468 steps of 40.0 ms, 150 of each loop timed." in table
     assert "| planning | 0.600 | 3.00% |" in table
     assert table.endswith("| together | 0.720 | 3.60% by the clock, 4.20% of the processors' time |")
+    row = {"set": "pairs", "seeds": 3, "plan_ahead": 0.1, "waited": 0.02, "epoch": 2.0, "share": 0.01}
+    facts["waiting"] = {"epochs": 4, "summary": [row | {"top1": 0.5, "spread": 0.003}]}
+    (tmp_path / "overhead_results.json").write_text(json.dumps(facts), encoding="utf-8")
+    table = tables.table("overhead", tmp_path)
+    assert table.endswith("| pairs | 0.1 | 0.020 | 2.00 | 1.00% | 50.00 ± 0.30 % |")
 
 
 def test_a_table_that_nobody_makes_is_an_error(tmp_path: Path) -> None:

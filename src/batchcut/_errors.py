@@ -58,6 +58,16 @@ def check_positive(argument: str, value: object) -> float:
     return number
 
 
+def check_share(argument: str, value: object) -> float:
+    """Returns `value` as a float, if it is a number from 0 to below 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(argument, "be a number", value)
+    number = as_float(value)
+    if not 0 <= number < 1:
+        raise invalid(argument, "be at least 0 and below 1", value)
+    return number
+
+
 def as_float(value: SupportsFloat) -> float:
     """The number as a float; infinity where it is beyond all of them, which Python calls an error."""
     try:

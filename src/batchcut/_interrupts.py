@@ -1,11 +1,13 @@
 """Ctrl-C that stays Ctrl-C, and is answered while a library is at work."""
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,27 +60,43 @@ def interrupts_answered() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+class Task(Generic[T]):
+    """A call in a thread of its own, a daemon: it does not keep the process alive."""
+
+    def __init__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
+        outcome: dict[str, Any] = {}
+
+        def work() -> None:  # without a word of this object, so that its thread does not keep it
+            try:
+                outcome["result"] = function(*args, **kwargs)
+            except BaseException as error:
+                outcome["error"] = error
+
+        self._outcome = outcome
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Waits for the end of the call, for so long at most; Ctrl-C is answered."""
+        end = time.monotonic() + seconds
+        while self._thread.is_alive() and (left := end - time.monotonic()) > 0:
+            self._thread.join(min(left, _CHECK_SECONDS))
+
+    def result(self) -> T:
+        """Waits, and gives what the call returned, or raises what it raised, with its own traceback."""
+        self.wait()
+        if "error" in self._outcome:
+            raise self._outcome["error"]
+        result: T = self._outcome["result"]
+        return result
+
+
 def interruptible(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Calls `function` in a thread, so that Ctrl-C is answered while LAPACK, a matching or a kernel is at work.
 
     Python handles signals between bytecodes of the main thread only, and such a call may take minutes.
-    The thread is a daemon: after an interrupt it ends by itself and does not keep the process alive.
+    After an interrupt the thread ends by itself.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*args, **kwargs)
-    outcome: dict[str, Any] = {}
-
-    def work() -> None:
-        try:
-            outcome["result"] = function(*args, **kwargs)
-        except BaseException as error:
-            outcome["error"] = error
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_CHECK_SECONDS)
-    if "error" in outcome:
-        raise outcome["error"]
-    result: T = outcome["result"]
-    return result
+    return Task(function, *args, **kwargs).result()

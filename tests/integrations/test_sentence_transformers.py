@@ -95,6 +95,15 @@ def test_resume_gives_the_same_remaining_batches(whole: tuple[Path, Run], tmp_pa
     assert Run(tmp_path).train(folder / f"checkpoint-{step}") == run.loss.seen[step:]
 
 
+def test_resume_with_plans_made_ahead(whole: tuple[Path, Run], tmp_path: Path) -> None:
+    run = Run(tmp_path / "whole", plan_ahead=0.5)
+    seen = list(run.train())
+    assert seen[STEPS:] != whole[1].loss.seen[STEPS:]
+    for step in (9, 13):  # before the plan of the third epoch is begun, and after
+        again = Run(tmp_path / str(step), plan_ahead=0.5)
+        assert again.train(tmp_path / "whole" / f"checkpoint-{step}") == seen[step:]
+
+
 def test_checkpoints_hold_the_plan_and_not_the_model(whole: tuple[Path, Run]) -> None:
     folder, _ = whole
     state = json.loads((folder / "checkpoint-10" / "trainer_state.json").read_text())

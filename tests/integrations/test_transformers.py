@@ -73,6 +73,16 @@ def test_resume_gives_the_same_remaining_batches(
     assert again.seen == run.seen[step:]
 
 
+def test_resume_with_plans_made_ahead(whole: tuple[Path, PlanningTrainer], tmp_path: Path) -> None:
+    run = trainer(tmp_path / "whole", plan_ahead=0.5, **SHORT)
+    run.train()
+    assert run.seen[STEPS:] != whole[1].seen[STEPS:]
+    for step in (9, 13):  # before the plan of the third epoch is begun, and after
+        again = trainer(tmp_path / str(step), plan_ahead=0.5, **SHORT)
+        again.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
+        assert again.seen == run.seen[step:]
+
+
 def test_the_bank_has_changed_since_the_plan_that_is_resumed(whole: tuple[Path, PlanningTrainer]) -> None:
     folder, run = whole
     state = torch.load(folder / "checkpoint-10" / "batchcut.pt", weights_only=True)

@@ -283,3 +283,17 @@ def test_pickle_and_deepcopy_are_independent_copies() -> None:
         other.record(torch.arange(5), *pairs(5, seed=3))
         assert bank.clock == 1
         assert not torch.equal(other.u, bank.u)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_snapshot_stays_as_it_is(in_file: bool, dtype: torch.dtype, tmp_path: Path) -> None:
+    bank = EmbeddingBank(6, DIM, dtype=dtype, path=tmp_path / "bank" if in_file else None)
+    bank.record(torch.arange(4), *(side[:4] for side in pairs(6)))
+    before = {name: getattr(bank, name).clone() for name in ("u", "v", "recorded_at", "agreement")}
+    still = bank.snapshot()
+    bank.record(torch.arange(6), *pairs(6, seed=1))
+    for name, value in before.items():
+        torch.testing.assert_close(getattr(still, name), value, rtol=0, atol=0, check_dtype=not in_file, equal_nan=True)
+    assert (still.clock, bank.clock) == (1, 2)
+    assert [path.name for path in tmp_path.iterdir()] == (["bank"] if in_file else [])

@@ -1,5 +1,6 @@
 """Two real gloo processes: one plan, a joined bank, each sample once, equal counts, and none that waits for ever."""
 
+import copy
 import datetime
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,61 @@ def _backgrounds(sharding: Sharding | None) -> list[dict[str, Any]]:
     return [background for background in found if background]
 
 
+def _ahead(sharding: Sharding | None, batches: int = 1) -> dict[str, Any]:
+    """Epochs whose plans are made ahead; once more from states before and after the step at which they are begun."""
+    how: dict[str, Any] = {"plan_ahead": 0.4 if batches == 1 else 4 / 6, "multiple_of": batches}  # after two of three
+    sampler, epochs = _new(EmbeddingBank(N, DIM), sharding, **how), []
+    states: list[tuple[int, dict[str, Any]]] = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        epochs.append(_recorded(sampler, list(sampler), batches, states if epoch == 1 else None))
+    again = {}
+    for done, state in states:
+        other = _new(EmbeddingBank(N, DIM), sharding, **how)
+        other.bank.load_state_dict(state["bank"])
+        other.load_state_dict(state["sampler"])
+        again[done] = [_recorded(other, list(other), batches)]
+        other.set_epoch(2)
+        again[done].append(list(other))
+    return {"epochs": epochs, "again": again}
+
+
+def _recorded(
+    sampler: PlannedBatchSampler, drawn: list[list[int]], batches: int, states: list[Any] | None = None
+) -> list[list[int]]:
+    """Records the batches of each step, so many at a time, with states after the first step and the last but one."""
+    for done in range(0, len(drawn), batches):
+        index = torch.tensor(flat(drawn[done : done + batches]))
+        sampler.record(index, *(side[index] for side in pairs(N, seed=sampler.epoch)))
+        if states is not None and done in (0, len(drawn) - 2):
+            sampler.join()
+            state = {"sampler": sampler.state_dict(position=done + batches), "bank": sampler.bank.state_dict()}
+            states.append((done, copy.deepcopy(state)))
+    return drawn
+
+
+def _fail_ahead(rank: int) -> str:
+    """The first process cannot plan, which both hear of when the next epoch begins."""
+    sampler = _new(EmbeddingBank(N, DIM), Sharding(rank=rank, world_size=WORLD), selector=Fails(), plan_ahead=0.4)
+    _recorded(sampler, list(sampler), 1)
+    try:
+        list(sampler)
+    except (ArithmeticError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def _not_joined(rank: int) -> str:
+    """A state of one process alone, while the plan is with the first."""
+    sampler = _new(EmbeddingBank(N, DIM), Sharding(rank=rank, world_size=WORLD), plan_ahead=0.4)
+    _recorded(sampler, list(sampler), 1)
+    try:
+        state = sampler.state_dict()
+    except RuntimeError as error:
+        return str(error)
+    return str(state["ahead"] is not None)
+
+
 def _join(rank: int, dtype: torch.dtype) -> dict[str, Any]:
     """Each process records other samples, and one of them both: the newer record wins."""
     bank = EmbeddingBank(7, DIM, dtype=dtype)
@@ -130,6 +186,9 @@ def _process(rank: int, folder: str) -> None:
     found["workers"] = _train(rank, mode="whole", drop_last=False, workers=2)
     for mode in ("whole", "split"):
         found[f"backgrounds, {mode}"] = _backgrounds(Sharding(rank=rank, world_size=WORLD, mode=mode))
+        found[f"ahead, {mode}"] = _ahead(Sharding(rank=rank, world_size=WORLD, mode=mode))
+    found["ahead, failure"] = _fail_ahead(rank)
+    found["ahead, not joined"] = _not_joined(rank)
     found["float32"] = _join(rank, torch.float32)
     found["float16"] = _join(rank, torch.float16)
     found["file"] = _join_a_file(rank, folder)
@@ -291,3 +350,34 @@ def test_whole_batches_have_backgrounds_of_their_own(found: list[dict[str, Any]]
     first, second = (each["backgrounds, whole"] for each in found)
     assert len(first) == len(second) > 0
     assert not any(torch.equal(ours["u"], theirs["u"]) for ours, theirs in zip(first, second, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["whole", "split"])
+def test_plans_made_ahead_are_those_of_one_process(found: list[dict[str, Any]], mode: str) -> None:
+    ranks = [rank[f"ahead, {mode}"] for rank in found]
+    single = _ahead(None, WORLD if mode == "whole" else 1)
+    for epoch, expected in enumerate(single["epochs"]):
+        steps = zip(*(rank["epochs"][epoch] for rank in ranks), strict=True)
+        assert [batch for step in steps for batch in (step if mode == "whole" else [flat(step)])] == expected
+    for rank in ranks:
+        assert len(rank["again"]) == 2
+        for done, (rest, following) in rank["again"].items():
+            assert rest == rank["epochs"][1][done + 1 :]
+            assert following == rank["epochs"][2]
+
+
+@pytest.mark.slow
+def test_a_plan_that_fails_ahead_fails_on_both(found: list[dict[str, Any]]) -> None:
+    assert found[0]["ahead, failure"] == "ArithmeticError: no plan today"
+    assert found[1]["ahead, failure"] == (
+        "RuntimeError: the first process could not plan: ArithmeticError: no plan today"
+    )
+
+
+@pytest.mark.slow
+def test_the_state_of_a_process_without_the_plan_is_refused(found: list[dict[str, Any]]) -> None:
+    assert found[0]["ahead, not joined"] == "True"
+    assert found[1]["ahead, not joined"] == (
+        "the plan of the next epoch is with the first process: call join() on all of them first"
+    )

@@ -32,7 +32,7 @@ def train(sampler: PlannedBatchSampler, batches: Any, limit: int | None = None) 
         if batch is None:
             break
         rows = torch.tensor(batch)
-        sampler.bank.record(rows, *(side[rows] for side in pairs(N, seed=sampler.bank.clock)))
+        sampler.record(rows, *(side[rows] for side in pairs(N, seed=sampler.bank.clock)))
         drawn.append(batch)
     return drawn
 
@@ -49,7 +49,14 @@ def through_disk(state: dict[str, Any], folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("epoch", [0, 1, 3])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"replan_every": 3}, {"drop_last": False}, {"shuffled_epochs": 0}, {"selector": Ordered(k=2)}],
+    [
+        {},
+        {"replan_every": 3},
+        {"drop_last": False},
+        {"shuffled_epochs": 0},
+        {"selector": Ordered(k=2)},
+        {"plan_ahead": 0.5},
+    ],
     ids=str,
 )
 def test_same_batches_from_anywhere(
@@ -198,6 +205,7 @@ def test_after_a_state_is_gone_on_with_epochs_go_on_too() -> None:
         ({"average_views": True}, "average_views = True"),
         ({"replan_every": 2}, "replan_every = 2"),
         ({"shuffled_epochs": 2}, "shuffled_epochs = 2"),
+        ({"plan_ahead": 0.1}, "plan_ahead = 0.1"),
         ({"multiple_of": 2}, "multiple_of = 2"),
         ({"sharding": Sharding(world_size=2)}, "world_size = 2"),
     ],
@@ -292,13 +300,13 @@ import os, signal, sys
 import torch
 torch.set_num_threads(1)
 from tests.sampling.test_resume import checkpointed
-checkpointed(sys.argv[1], kill_after=int(sys.argv[2]))
+checkpointed(sys.argv[1], kill_after=int(sys.argv[2]), plan_ahead=float(sys.argv[3]))
 """
 
 
-def checkpointed(folder: str, *, kill_after: int) -> None:
+def checkpointed(folder: str, *, kill_after: int, plan_ahead: float) -> None:
     """Three epochs with a checkpoint at each step, gone on with if there is one, and killed after so many steps."""
-    sampler, place, step = new(), Path(folder), 0
+    sampler, place, step = new(plan_ahead=plan_ahead), Path(folder), 0
     if (place / "state.pt").exists():
         state = torch.load(place / "state.pt")
         sampler.load_state_dict(state["sampler"])
@@ -317,15 +325,18 @@ def checkpointed(folder: str, *, kill_after: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_and_started_again_it_trains_on_the_same_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kill_after", "plan_ahead"), [(11, 0.0), (11, 0.5), (14, 0.5)])
+def test_killed_and_started_again_it_trains_on_the_same_batches(
+    kill_after: int, plan_ahead: float, tmp_path: Path
+) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    checkpointed(str(whole), kill_after=0)
+    checkpointed(str(whole), kill_after=0, plan_ahead=plan_ahead)
     path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
-    for kill_after in (11, 0):
-        command = [sys.executable, "-c", RUN, str(killed), str(kill_after)]
+    for steps in (kill_after, 0):
+        command = [sys.executable, "-c", RUN, str(killed), str(steps), str(plan_ahead)]
         done = subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": path})
-        assert done.returncode == (-signal.SIGKILL if kill_after else 0)
+        assert done.returncode == (-signal.SIGKILL if steps else 0)
     assert len((whole / "log").read_text().splitlines()) == 3 * K
     assert (killed / "log").read_text() == (whole / "log").read_text()

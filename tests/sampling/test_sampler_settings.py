@@ -35,6 +35,9 @@ def test_copies_go_on_where_it_was(drawn: int) -> None:
         ({"seed": -1}, "seed must be at least 0; got -1"),
         ({"replan_every": 0}, "replan_every must be at least 1; got 0"),
         ({"shuffled_epochs": -1}, "shuffled_epochs must be at least 0; got -1"),
+        ({"plan_ahead": -0.1}, "plan_ahead must be at least 0 and below 1; got -0.1"),
+        ({"plan_ahead": 1}, "plan_ahead must be at least 0 and below 1; got 1"),
+        ({"plan_ahead": float("nan")}, "plan_ahead must be at least 0 and below 1; got nan"),
         ({"multiple_of": 0}, "multiple_of must be at least 1; got 0"),
         ({"groups": [1, 2]}, r"groups must hold one entry for each of the 20 samples; got shape \(2,\)"),
         (
@@ -71,6 +74,8 @@ def test_settings_of_a_wrong_type() -> None:
         PlannedBatchSampler(filled(20), batch_size=5, selector="cut")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^groups must hold integers or strings; got float64$"):
         PlannedBatchSampler(filled(20), batch_size=5, groups=np.ones(20))
+    with pytest.raises(TypeError, match=r"^plan_ahead must be a number; got bool$"):
+        PlannedBatchSampler(filled(20), batch_size=5, plan_ahead=True)
     with pytest.raises(TypeError, match=r"^epoch must be an integer; got float$"):
         PlannedBatchSampler(filled(20), batch_size=5).set_epoch(1.0)  # type: ignore[arg-type]
 

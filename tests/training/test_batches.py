@@ -52,3 +52,23 @@ def test_steps_of_a_run_of_any_length(selector: Any, first: int) -> None:
         for accumulate in (1, 5):
             each = [-(-batches.sampler.length_of(epoch) // accumulate) for epoch in range(min(epochs, 20))]
             assert batches.steps(accumulate) == sum(each) + (epochs - len(each)) * each[-1]
+
+
+def test_plans_made_ahead_are_from_the_bank() -> None:
+    rule = "be 0 with planned_from = 'pass', which is a pass between two epochs"
+    with pytest.raises(ValueError, match=rf"^selection\.plan_ahead must {rule}; got 0\.1$"):
+        SelectionSettings(planned_from="pass", plan_ahead=0.1)
+    with pytest.raises(ValueError, match=r"^selection\.plan_ahead must be at least 0 and below 1; got 1\.0$"):
+        SelectionSettings(plan_ahead=1.0)
+
+
+def test_the_last_epoch_begins_no_further_plan() -> None:
+    config = pairs_config(Path("pairs.npz"), selection=SelectionSettings(plan_ahead=0.5), epochs=2)
+    batches = Batches(config, samples=SAMPLES, device=torch.device("cpu"), rank=0, world_size=1, views=False)
+    random = torch.Generator().manual_seed(0)
+    begun = []
+    for epoch in range(2):
+        for index in map(torch.from_numpy, batches.of_epoch(epoch, lambda _: None).batches):
+            batches.record(index, *torch.randn(2, len(index), config.model.dim, generator=random))
+        begun.append("ahead" in batches.state(None)[1])
+    assert begun == [True, False]

@@ -66,6 +66,17 @@ def test_goes_on_from_any_step(pairs: Path, tmp_path: Path, step: int) -> None:
     assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("step", [7, 11, 22])  # the last checkpoint: before the plan is begun, after, after once more
+def test_goes_on_with_plans_made_ahead(pairs: Path, tmp_path: Path, step: int) -> None:
+    config = pairs_config(pairs, selection=selecting(Cut(), plan_ahead=0.5))
+    train(config, tmp_path / "whole")
+    stopped(config, tmp_path / "stopped", step=step)
+    resume(tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+    train(pairs_config(pairs), tmp_path / "other")
+    assert (tmp_path / "other" / "metrics.jsonl").read_bytes() != (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+
+
 @pytest.mark.parametrize(
     "changes",
     [

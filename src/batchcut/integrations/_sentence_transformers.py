@@ -26,8 +26,9 @@ from ._text_stream import PlannedStream
 
 STATE_NAME = "batchcut"
 BANK_FILE = "batchcut_bank.pt"
-_SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "background", "progress")
+_SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "plan_ahead", "background", "progress")
 _OF_STREAMS = ("selector", "temperature")
+_SINCE = ("recorded", "ahead")  # what changes in the state of a sampler within an epoch
 
 
 class PlannedTexts(TrainerCallback):
@@ -62,8 +63,8 @@ class PlannedTexts(TrainerCallback):
         encode_batch_size: rows at a time, where the model encodes them.
         dtype: in which embeddings are kept.
         progress_bar: whether encoding shows one.
-        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, background, progress and
-            shuffled_epochs, which is 0 where embeddings are given.
+        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, plan_ahead, background, progress
+            and shuffled_epochs, which is 0 where embeddings are given.
 
     Attributes:
         sampler: that of the present training, with the last plan in `sampler.plan`.
@@ -208,9 +209,10 @@ class PlannedTexts(TrainerCallback):
             batches.start(self._embed, **self.options, **({"temperature": self._temperature(name)} | settings))
         kept = _kept_in(state).get(STATE_NAME) if state.global_step else None
         if kept:
-            for sampler, packed in zip(self.samplers, kept, strict=True):
-                sampler.load_state_dict(packed | {"batches": _unpack(packed["batches"])})
-            self._load_banks(args)
+            banks = self._load_banks(args)
+            for sampler, packed, bank in zip(self.samplers, kept, banks, strict=True):
+                since = {name: bank[name] for name in _SINCE if name in bank}
+                sampler.load_state_dict(packed | {"batches": _unpack(packed["batches"])} | since)
         else:
             self._take_embeddings()
 
@@ -227,10 +229,10 @@ class PlannedTexts(TrainerCallback):
             if self.trainer is not None and self._logged is not None:
                 self.trainer.log(figures_of_plan(self._logged))
         made = [(sampler.epoch, sampler.will_plan) for sampler in self.samplers]
-        if made != self._kept_for:
+        if made != self._kept_for and state.is_world_process_zero:
             # Position 0: the trainer itself skips the batches that it has trained on.
             states = [sampler.state_dict(position=0) for sampler in self.samplers]
-            _kept_in(state)[STATE_NAME] = [one | {"batches": _pack(one["batches"])} for one in states]
+            _kept_in(state)[STATE_NAME] = [one | {"batches": _pack(one["batches"]), "ahead": None} for one in states]
             self._kept_for = made
         for name, batches in zip(self._names(), self._batches, strict=self._stream is None):
             if batches.figures and self.trainer is not None:
@@ -247,13 +249,13 @@ class PlannedTexts(TrainerCallback):
     ) -> None:
         """Puts the banks into the checkpoint, those of all processes joined."""
         for sampler in self.samplers:
-            if sampler.sharding.world_size > 1:
-                sampler.bank.join()
+            sampler.join()
         folder = Path(str(args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
         if state.is_world_process_zero and self.samplers and not args.save_only_model:
-            torch.save([sampler.bank.state_dict() for sampler in self.samplers], folder / BANK_FILE)
+            states = [(sampler.bank.state_dict(), sampler.state_dict(position=0)) for sampler in self.samplers]
+            torch.save([bank | {name: now[name] for name in _SINCE} for bank, now in states], folder / BANK_FILE)
 
-    def _load_banks(self, args: TrainingArguments) -> None:
+    def _load_banks(self, args: TrainingArguments) -> list[dict[str, Any]]:
         """From the checkpoint; where its file is missing, all is encoded before the next plan."""
         found: Any = self._resumed_from
         folder = get_last_checkpoint(str(args.output_dir)) if found is True else found  # type: ignore[no-untyped-call]
@@ -261,9 +263,10 @@ class PlannedTexts(TrainerCallback):
             states = torch.load(Path(str(folder), BANK_FILE), map_location="cpu", weights_only=True)
             for sampler, state in zip(self.samplers, states, strict=True):
                 sampler.bank.load_state_dict(state)
-        else:
-            for batches in self._batches:
-                batches.lacks_bank = True
+            return list(states)
+        for batches in self._batches:
+            batches.lacks_bank = True
+        return [{} for _ in self.samplers]
 
     @property
     def _stream(self) -> PlannedStream | None:
@@ -294,7 +297,7 @@ class PlannedTexts(TrainerCallback):
     def _record(self, rows: Tensor, u: Tensor, v: Tensor) -> None:
         sampler, index = self._located(rows)
         if sampler is not None:
-            sampler.bank.record(index, u, v)
+            sampler.record(index, u, v)
 
     def _background(self, rows: Tensor | None) -> Background | None:
         """Old embeddings for a batch of some rows; None is no batch of the training."""

@@ -52,8 +52,8 @@ class PlanningMixin(_Base):
             `per_device_train_batch_size` times the number of processes, for losses that gather negatives. If left out,
             what `split_batches` in the arguments' `accelerator_config` says.
         arguments: those of `PlannedBatchSampler` that say how to plan: selector, temperature, seed, groups, drop_last,
-            average_views, replan_every, shuffled_epochs, background and progress; all others are the trainer's. The
-            seed is that of the training arguments if left out.
+            average_views, replan_every, shuffled_epochs, plan_ahead, background and progress; all others are the
+            trainer's. The seed is that of the training arguments if left out.
 
     Attributes:
         bank: the embeddings recorded so far; None before the training begins.
@@ -119,14 +119,14 @@ class PlanningMixin(_Base):
     ) -> Any:
         """The trainer's loss; the embeddings of a training batch are recorded on the way."""
         index = inputs.pop(INDEX, None)
-        if index is None or self.bank is None:
+        if index is None or self.sampler is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         step, number = self._place
         self._place = (self.state.global_step, number + 1 if step == self.state.global_step else 0)
         self._index = index
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         self._index = None
-        self.bank.record(index, *self.embeddings_of(outputs))
+        self.sampler.record(index, *self.embeddings_of(outputs))
         return (loss, outputs) if return_outputs else loss
 
     @property
@@ -192,8 +192,7 @@ class _SaveState(TrainerCallback):
         sampler = self.trainer.sampler
         if sampler is None or args.save_only_model:
             return
-        if sampler.sharding.world_size > 1:
-            sampler.bank.join()  # so that the state of any one process is that of all
+        sampler.join()  # so that the state of any one process is that of all
         # Position 0: the trainer itself skips the batches that it has trained on.
         kept = {"sampler": sampler.state_dict(position=0), "bank": sampler.bank.state_dict()}
         if args.should_save:

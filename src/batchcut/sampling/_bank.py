@@ -16,7 +16,7 @@ from torch.nn.functional import cosine_similarity
 from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 from batchcut.selection import kernel
 
-from ._bank_file import LARGEST_COSINE, LATEST, NEVER, Storage, in_file, in_memory, width_in_file
+from ._bank_file import LARGEST_COSINE, LATEST, NEVER, Storage, in_file, in_memory, room_beside, width_in_file
 from ._batch import Embed, embedded, evaluating, usable
 from ._distributed import check_same, largest_of_all, mean_of_all, newest_of_all, take_from_owners
 
@@ -207,6 +207,27 @@ class EmbeddingBank:
         self.recorded_at.copy_(newest)
         self._cosines.copy_(mean_of_all(self._cosines, group))
         self._clock[0] = largest_of_all(self.clock, self.recorded_at, group)
+
+    @torch.no_grad()
+    def snapshot(self) -> "EmbeddingBank":
+        """A copy of what the bank holds now, which later records do not change.
+
+        It is in the memory of the host, or, for a bank in a file, in another one beside it, without a name.
+        """
+        if self.path is None or self.dim == 0:
+            u, v = (side.to("cpu", copy=True) for side in (self.u, self.v))
+        else:
+            u, v = room_beside(self.path, self.n, self.dim)
+            u.copy_(self.u)
+            v.copy_(self.v)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        recorded_at, cosines, refused = (
+            x.to("cpu", copy=True) for x in (self.recorded_at, self._cosines, self._refused)
+        )
+        other._keep(Storage(u, v, recorded_at, self._clock.copy(), cosines))
+        other._refused = refused
+        return other
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on; tensors of the bank itself and no copies, as in the state of a module."""

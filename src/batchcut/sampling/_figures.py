@@ -26,9 +26,10 @@ def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
 
 
 def shuffled_loss(bank: EmbeddingBank, plan: BatchPlan, *, average_views: bool) -> float:
-    """The mean loss of shuffled batches, to compare a plan with, by the embeddings that it was made from.
+    """The mean loss of shuffled batches, to compare a plan with, by the embeddings in a bank.
 
-    Of some samples where there are many: it must cost next to nothing.
+    They are those that the plan was made from, or a little newer where it was made ahead of its epoch. Of
+    some samples where there are many: it must cost next to nothing.
     """
     some = bank.seen.nonzero().ravel().cpu().numpy()
     most = max(_MOST_COMPARED, 8 * plan.batch_size)

@@ -13,7 +13,7 @@ from batchcut.selection import BatchPlan, Selector
 
 from ._bank import EmbeddingBank
 from ._batch import Embed
-from ._distributed import Sharding, many_processes
+from ._distributed import Sharding
 from ._indexed import Indexed, IndexedCollate
 from ._sampler import PlannedBatchSampler
 
@@ -34,6 +34,7 @@ class PlanSettings(TypedDict, total=False):
     average_views: bool
     replan_every: int
     shuffled_epochs: int
+    plan_ahead: float
     background: bool
     progress: Progress | None
 
@@ -63,8 +64,8 @@ class PlannedLoader:
         bank: one of your own, in half precision, on another device or in a file; as long as the data set.
         multiple_of: make the number of batches a multiple of this, for gradients that are accumulated.
         settings: those of `PlannedBatchSampler`: selector, temperature, seed, groups, drop_last, average_views,
-            replan_every, shuffled_epochs, background and progress; and those of `DataLoader` that have nothing to do
-            with which samples share a batch, such as num_workers, collate_fn and pin_memory.
+            replan_every, shuffled_epochs, plan_ahead, background and progress; and those of `DataLoader` that have
+            nothing to do with which samples share a batch, such as num_workers, collate_fn and pin_memory.
 
     Attributes:
         dataset: that which was given.
@@ -114,7 +115,10 @@ class PlannedLoader:
 
         After a batch or a state the number of processes must be what it was: the place in the epoch is kept.
         """
-        place = self._place() if hasattr(self, "sampler") and (self._begun or self.sampler.is_under_way) else None
+        place = None
+        if hasattr(self, "sampler") and (self._begun or self.sampler.is_under_way):
+            self.sampler.join()
+            place = self._place()
         sampler = PlannedBatchSampler(self.bank, sharding=sharding, **self._plan_settings)
         if place is not None:
             sampler.load_state_dict(place, anew=True)
@@ -209,14 +213,15 @@ class PlannedLoader:
 
     def record(self, u: Tensor, v: Tensor) -> None:
         """Keeps the embeddings u: (B, d) and v: (B, d) of the batch yielded last, to plan the next epoch by."""
-        self.bank.record(self.index, u, v)
+        self.sampler.record(self.index, u, v)
 
     def fill(
         self, embed: Embed, *, batch_size: int | None = None, progress: Callable[[int], None] | None = None
     ) -> None:
         """Records every sample by a pass without gradient, each process its part, as the paper does before each epoch.
 
-        With `shuffled_epochs=0` the first epoch is then planned too.
+        With `shuffled_epochs=0` the first epoch is then planned too. A plan that was begun ahead of its epoch is made
+        anew, by what is recorded here.
 
         Args:
             embed: called with a batch, gives u: (b, d) and v: (b, d); a tuple or list of parts is given as several
@@ -232,15 +237,16 @@ class PlannedLoader:
             self._indexed, batch_sampler=rows, collate_fn=self._collate, **self._options
         )
         self.bank.fill(embed, loader, progress=progress)
+        self.sampler.discard_plan_ahead()
 
     def state_dict(self) -> dict[str, Any]:
         """The plan, the place in the epoch and the bank; with many processes, all call it together.
 
         The bank is joined first, so that the state of any one process is that of all. Joining in the middle of an epoch
-        changes no later plan: each sample keeps its newest record.
+        changes no later plan: each sample keeps its newest record. In the last part of an epoch that is planned ahead
+        (`plan_ahead`) this waits for the plan.
         """
-        if self.sampler.sharding.world_size > 1 and self.sampler.sharding.together and many_processes():
-            self.bank.join()
+        self.sampler.join()
         return {"sampler": self._place(), "bank": self.bank.state_dict()}
 
     def _place(self) -> dict[str, Any]:

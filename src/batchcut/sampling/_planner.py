@@ -1,6 +1,7 @@
 """The batches of an epoch, for all processes: shuffled, or planned from a bank."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ from batchcut._progress import Progress
 from batchcut._random import Stream, generator
 from batchcut.selection import BatchPlan, Groups, Selector, exchange_samples, random_partition, used_samples
 
+from ._ahead import PlanAhead
 from ._bank import EmbeddingBank
 from ._distributed import Sharding, many_processes
 from ._rows import rows_of
@@ -123,18 +125,39 @@ class Planner:
             rule = f"be True where {count} samples cannot be shared in batches of up to {self.batch_size}"
             raise invalid("drop_last", rule, f"False ({error})") from error
 
+    @property
+    def _together(self) -> bool:
+        return self.sharding.world_size > 1 and self.sharding.together
+
     def make(self, epoch: int, *, warm: bool) -> Made:
         """Batches for an epoch: planned if the time to shuffle is over and there is something to plan by."""
         self._check_processes()
-        together = self.sharding.world_size > 1 and self.sharding.together
-        if together and (warm or many_processes()):
+        if self._together and (warm or many_processes()):
             self._check_group()
-        if warm and together:
+        if warm and self._together:
             self.bank.join()
         if not warm or self.bank.clock == 0:
             return Made(epoch, self.shuffled(epoch), planned=False)
-        plan = self._planned_for_all(epoch) if together else self._planned(epoch)
+        plan = self._for_all(lambda: self._planned(epoch))
         return Made(epoch, plan.batches, planned=True, plan=plan)
+
+    def begin(self, epoch: int) -> PlanAhead:
+        """Begins the plan of an epoch to come, from what the banks of all processes hold now; in the first of them."""
+        self._check_processes()
+        if self._together:
+            self._check_group()
+            self.bank.join()
+            if self.sharding.rank > 0:
+                return PlanAhead(epoch)
+        self.bank.warn_of_refused()  # here, since the copy cannot know what was said
+        still = replace(self, bank=self.bank.snapshot())
+        return PlanAhead.begun(epoch, lambda told: replace(still, progress=told)._planned(epoch), self.progress)
+
+    def finish(self, ahead: PlanAhead) -> Made:
+        """The batches that were begun with, in all processes; waits for them."""
+        if ahead.plan is None:
+            ahead.plan = self._for_all(ahead.result)
+        return Made(ahead.epoch, ahead.plan.batches, planned=True, plan=ahead.plan)
 
     def shuffled(self, epoch: int) -> Indices:
         """Random batches (K, B), a function of the seed and the epoch."""
@@ -214,13 +237,15 @@ class Planner:
             rule = "put each sample in one batch"
             raise invalid("selector", rule, "repeats" if plan.repeats else f"{len(plan.left_over)} left over")
 
-    def _planned_for_all(self, epoch: int) -> BatchPlan:
-        """The first process plans; the others get its plan, or its failure, so that none waits for ever."""
+    def _for_all(self, plan: Callable[[], BatchPlan]) -> BatchPlan:
+        """The plan of the first process, where they plan together; or its failure, so that none waits for ever."""
+        if not self._together:
+            return plan()
         outcome: list[Any] = [None]
         failure: BaseException | None = None
         if self.sharding.rank == 0:
             try:
-                outcome = [self._planned(epoch)]
+                outcome = [plan()]
             except BaseException as error:
                 failure, outcome = error, [f"{type(error).__name__}: {error}"]
         dist.broadcast_object_list(outcome, src=0)

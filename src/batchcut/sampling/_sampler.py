@@ -1,7 +1,7 @@
 """Batches from a plan, for any loader."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from batchcut._conventions import DEFAULT_TEMPERATURE
-from batchcut._errors import check_flag, check_integer, wrong_type
+from batchcut._errors import check_flag, check_integer, check_share, wrong_type
 from batchcut._progress import Progress
 from batchcut._random import Stream, generator
 from batchcut.losses import Background
@@ -24,11 +24,12 @@ from batchcut.selection import (
     warn_of_large_groups,
 )
 
+from ._ahead import PlanAhead, step_to_plan_at
 from ._background import draw_background
 from ._bank import EmbeddingBank
-from ._distributed import Batch, Sharding
+from ._distributed import Batch, Sharding, many_processes
 from ._planner import Made, Planner, in_random_order
-from ._sampler_state import FORMAT, check_identity, made_of
+from ._sampler_state import FORMAT, ahead_of, checked_identity, made_of
 
 _ENOUGH = 0.75
 """The share of the samples drawn that must have been recorded: where batches are dealt twice, half are."""
@@ -102,10 +103,13 @@ class PlannedBatchSampler(Sampler[list[int]]):
             as in SimCLR, where the next epoch will draw others. Not for sides that stay as they are.
         replan_every: plan anew every so many epochs.
         shuffled_epochs: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
+        plan_ahead: a share of an epoch, from 0 to below 1. The next plan is then made in a thread while so much of an
+            epoch of K batches is left: from a copy of what the bank holds after step ⌈(1 − plan_ahead) K⌉ is recorded,
+            by `record` of this sampler or of the loader. With 0 it is made between two epochs, from all of it.
         background: let `background_of` draw old embeddings for the loss, where they help; if False, it never does.
         sharding: which process this is; needed with more than one. Before each plan the bank is then joined, and the
             first process plans for all. `Sharding()` says that this process plans for itself.
-        progress: called with the share of the planning done.
+        progress: called with the share of the planning done, by the thread that plans.
 
     Attributes:
         epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
@@ -127,6 +131,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         average_views: bool = False,
         replan_every: int = 1,
         shuffled_epochs: int = 1,
+        plan_ahead: float = 0.0,
         background: bool = True,
         sharding: Sharding | None = None,
         progress: Progress | None = None,
@@ -145,6 +150,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self.background = background
         self.replan_every = check_integer("replan_every", replan_every, at_least=1)
         self.shuffled_epochs = check_integer("shuffled_epochs", shuffled_epochs, at_least=0)
+        self.plan_ahead = check_share("plan_ahead", plan_ahead)
         self.sharding = Sharding() if sharding is None else sharding
         self._planner = Planner(
             bank=bank,
@@ -173,6 +179,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self._clock_before, self._samples_before = 0, 0  # of the bank when the last pass began, and drawn in it
         self._resumed = False  # whether the pass under way began with a state: not all that it draws need be trained on
         self._records = self._warned = False  # whether passes are recorded; whether it was said that one was not
+        self._recorded, self._counts = 0, False  # batches of this epoch, by `record`; whether that is ever called
+        self._ahead: PlanAhead | None = None
 
     @property
     def batch_size(self) -> int | None:
@@ -231,6 +239,43 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self._pass = Pass(lambda: self._batches_of(epoch), self._start)
         return self._pass
 
+    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
+        """Keeps the embeddings u, v: (b, dim) of a batch, the samples index: (b,), in the bank; once for each batch.
+
+        As `bank.record` does; after the step that `plan_ahead` names, the plan of the next epoch is begun, too. There
+        all processes, where there are many, join their banks.
+        """
+        self.bank.record(index, u, v)
+        self._recorded += 1
+        self._counts = True
+        if self.plan_ahead and self._recorded == self._step_to_plan_at and self._plans_next:
+            self._ahead = self._planner.begin(self.epoch + 1)
+
+    @property
+    def _step_to_plan_at(self) -> int:
+        steps = len(self) // (self.sharding.world_size if self.sharding.mode == "dealt" else 1)
+        return step_to_plan_at(steps, self.plan_ahead)
+
+    @property
+    def _plans_next(self) -> bool:
+        """Whether the next epoch needs a plan of its own, and one that is made from embeddings."""
+        coming = self.epoch + 1
+        return self._warm(coming) and self._made_for(coming) is None and not self.selector.is_shuffle
+
+    def discard_plan_ahead(self) -> None:
+        """Stops a plan of the next epoch that was begun: it is made when that begins, from what the bank holds then."""
+        self._ahead = None
+
+    def join(self) -> None:
+        """Gives all processes the newest records, and the plan of the next epoch if it was begun: before a state.
+
+        They call it together; then the state of any one of them is that of all. With one process nothing happens.
+        """
+        if self.sharding.world_size > 1 and self.sharding.together and many_processes():
+            self.bank.join()
+            if self._ahead is not None:
+                self._planner.finish(self._ahead)
+
     def background_of(self, index: Tensor, *, step: int) -> Background | None:
         """Old embeddings for the loss of a batch, beside its own: a function of seed, epoch, step and bank.
 
@@ -252,6 +297,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def state_dict(self, *, position: int | None = None) -> dict[str, Any]:
         """Where this pass is: small, fresh at each call, and enough to get the same remaining batches.
 
+        A plan of the next epoch that was begun (`plan_ahead`) is waited for and is part of the state, with eight bytes
+        a sample: what it is made from is no longer in the bank.
+
         Args:
             position: how many batches of the pass are done. Left out: as many as were drawn, which with a plain
                 DataLoader and workers is more than were trained on; a StatefulDataLoader takes care of that.
@@ -268,9 +316,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "made_in": None if made is None else made.epoch,
             # Shuffled batches follow from the epoch that they were made in.
             "batches": made.packed if made is not None and made.planned else None,
+            "recorded": self._recorded,
+            "ahead": None if self._ahead is None else self._ahead.packed,
         }
 
-    def load_state_dict(self, state: dict[str, Any], *, anew: bool = False) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, anew: bool = False) -> None:
         """Goes on from a state of a sampler with the same settings: the next pass has the batches that remained.
 
         After a state from the end of an epoch the next pass is the next epoch.
@@ -279,11 +329,13 @@ class PlannedBatchSampler(Sampler[list[int]]):
             state: from `state_dict`.
             anew: forget what `set_epoch` has said before.
         """
-        check_identity(state, self._identity())
+        state = checked_identity(state, self._identity())
         epoch = check_integer("state['epoch']", state["epoch"], at_least=0)
         made = made_of(state, self._planner)
         length = self._length(epoch, made if made is not None and self._serves(made, epoch) else None)
         position = check_integer("state['position']", state["position"], at_least=0, at_most=length)
+        recorded = check_integer("state['recorded']", state["recorded"], at_least=0)
+        ahead = ahead_of(state, self._planner)
         self._made = made
         self._set_by_caller &= not anew
         if self._set_by_caller and self.epoch > epoch and position == length:
@@ -291,7 +343,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
             self._go_to(self.epoch, 0)
         else:
             self._go_to(epoch, position)
-            self._over = bool(state["over"])
+            self._over, self._recorded = bool(state["over"]), recorded
+        self._ahead = ahead
         self._resumed = True
 
     def leave(self) -> None:
@@ -302,7 +355,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def _go_to(self, epoch: int, start: int) -> None:
         self._samples_before = 0 if self._pass is None or self._resumed else self._pass.samples
         self._resumed &= self._pass is None
-        self.epoch, self._start, self._over, self._pass = epoch, start, False, None
+        self.epoch, self._start, self._over, self._pass, self._recorded = epoch, start, False, None, 0
+        if self._ahead is not None and self._ahead.epoch == epoch:
+            self._ahead.wait()  # now, before a loader forks its workers
+        else:
+            self._ahead = None
 
     def _is_done(self) -> bool:
         """Whether the last pass is over and done with, or was left in its middle, so that the next one is another."""
@@ -334,7 +391,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             plans = self._warm(epoch) and not self.selector.is_shuffle
             if plans:
                 self._check_recorded()
-            made = self._made = self._planner.make(epoch, warm=self._warm(epoch))
+            made = self._made = self._new(epoch)
             self.plan = self.plan if made.plan is None else made.plan
             if plans and not made.planned:
                 self._warn(
@@ -346,6 +403,15 @@ class PlannedBatchSampler(Sampler[list[int]]):
         random = generator(Stream.BATCH_ORDER, self.seed, epoch)
         batches = in_random_order(batches, random, groups=self._planner.groups)
         return self._planner.share(batches, planned=made.planned)
+
+    def _new(self, epoch: int) -> Made:
+        """Batches for an epoch that has none: those that were begun before, or else those made now."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.epoch == epoch:
+            return self._planner.finish(ahead)
+        if self.plan_ahead and self._records and not self._counts:
+            self._warn("plan_ahead needs sampler.record(index, u, v), or loader.record(u, v), in place of bank.record")
+        return self._planner.make(epoch, warm=self._warm(epoch))
 
     def _check_recorded(self) -> None:
         """Says, once, that little was recorded of what the last epoch has seen.
@@ -383,15 +449,17 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "average_views": self.average_views,
             "replan_every": self.replan_every,
             "shuffled_epochs": self.shuffled_epochs,
+            "plan_ahead": self.plan_ahead,
             "world_size": self.sharding.world_size,
             "mode": self.sharding.mode,
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the pass under way: an iterator cannot be sent, but its place can."""
+        """Without the pass and the thread under way: neither can be sent, but a place and a plan can."""
+        ahead = None if self._ahead is None else PlanAhead(self._ahead.epoch, self._ahead.result())
         place = self._start if self._pass is None else self._pass.position
         over = self._over if self._pass is None else self._pass.over
-        return vars(self) | {"_pass": None, "_start": place, "_over": over}
+        return vars(self) | {"_pass": None, "_start": place, "_over": over, "_ahead": ahead}
 
 
 def _check_bank(bank: object) -> None:

@@ -5,13 +5,14 @@ import math
 import os
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
+from io import BytesIO
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -200,10 +201,17 @@ class BatchPlan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as an `.npz` file without pickles; the file is either complete or not there."""
-        target = Path(path)
+        write_whole(Path(path), self._write)
+
+    def packed(self) -> bytes:
+        """What `save` would write."""
+        file = BytesIO()
+        self._write(file)
+        return file.getvalue()
+
+    def _write(self, file: BinaryIO) -> None:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        content = {"format": np.array(_FORMAT), "facts": np.array(json.dumps(plan_facts(self)))} | arrays
-        write_whole(target, lambda file: np.savez(file, **content))
+        np.savez(file, format=np.array(_FORMAT), facts=np.array(json.dumps(plan_facts(self))), **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mapped: bool = False) -> Self:
@@ -214,13 +222,22 @@ class BatchPlan:
         """
         source = Path(path)
         check_flag("mapped", mapped)
-        member = _mapped_member if mapped else _member
         with reading(source, "be a plan saved by BatchPlan.save"), zipfile.ZipFile(source) as archive:
-            if str(_member(archive, "format")) != _FORMAT:
-                raise ValueError(f"format {str(_member(archive, 'format'))!r} is not {_FORMAT!r}")
-            facts = json.loads(str(_member(archive, "facts")))
-            arrays: dict[str, Any] = {name: member(archive, name) for name in _ARRAYS}
-            return cls(**arrays, **read_facts(facts))
+            return cls._read(archive, _mapped_member if mapped else _member)
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> Self:
+        """The plan that `packed` gave; anything else is refused with a `ValueError`."""
+        with reading("a packed plan", "be one by BatchPlan.packed"), zipfile.ZipFile(BytesIO(content)) as archive:
+            return cls._read(archive, _member)
+
+    @classmethod
+    def _read(cls, archive: zipfile.ZipFile, member: Callable[[zipfile.ZipFile, str], npt.NDArray[Any]]) -> Self:
+        if str(_member(archive, "format")) != _FORMAT:
+            raise ValueError(f"format {str(_member(archive, 'format'))!r} is not {_FORMAT!r}")
+        facts = json.loads(str(_member(archive, "facts")))
+        arrays: dict[str, Any] = {name: member(archive, name) for name in _ARRAYS}
+        return cls(**arrays, **read_facts(facts))
 
 
 def plan_facts(plan: BatchPlan) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Epoch:
     Attributes:
         batches: the samples of each.
         plan: a plan made just now; None where there was nothing to plan, or the batches are older.
-        shuffled_loss: the mean loss of shuffled batches by the embeddings that the plan was made from.
+        shuffled_loss: the mean loss of shuffled batches by the embeddings that the bank holds.
         seconds: how long it took.
     """
 
@@ -64,6 +64,7 @@ class Batches:
             average_views=self.averages,
             replan_every=self.settings.replan_every,
             shuffled_epochs=self.settings.first_planned if self.settings.plans else config.epochs,
+            plan_ahead=self.settings.plan_ahead,
             background=self.settings.background,
             sharding=self.sharding,
         )
@@ -93,14 +94,23 @@ class Batches:
             shuffled = shuffled_loss(self.bank, plan, average_views=self.averages)
         return Epoch(batches=batches, plan=plan, shuffled_loss=shuffled, seconds=time.perf_counter() - started)
 
+    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
+        """Keeps the embeddings of a batch to plan the next epoch by; after the last one there is none."""
+        keep = self.sampler.record if self.sampler.epoch + 1 < self.epochs else self.bank.record
+        keep(index, u, v)
+
     def state(self, position: int | None) -> tuple[dict[str, object], dict[str, Tensor]]:
         """Plain values and tensors to go on from after so many batches of the epoch; None: after all."""
         facts = self.sampler.state_dict(position=position)
-        packed = facts.pop("batches")
-        facts["planned"] = packed is not None
+        packed = {name: facts.pop(name) for name in ("batches", "ahead")}
+        facts["planned"] = packed["batches"] is not None
         facts["clock"] = self.bank.clock
         facts["cosines"] = self.bank.state_dict()["cosines"]
-        tensors = {} if packed is None else {"batches": torch.frombuffer(bytearray(packed), dtype=torch.uint8)}
+        tensors = {
+            name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
+            for name, content in packed.items()
+            if content is not None
+        }
         if self.settings.plans:
             tensors |= {name: getattr(self.bank, name) for name in ("u", "v", "recorded_at")}
         return facts, tensors
@@ -111,4 +121,5 @@ class Batches:
             numbers = {name: facts[name] for name in ("clock", "cosines")}
             self.bank.load_state_dict({name: tensors[name] for name in ("u", "v", "recorded_at")} | numbers)
         batches = tensors["batches"].numpy().tobytes() if facts["planned"] else None
-        self.sampler.load_state_dict(facts | {"batches": batches})
+        ahead = tensors["ahead"].numpy().tobytes() if "ahead" in tensors else None
+        self.sampler.load_state_dict(facts | {"batches": batches, "ahead": ahead})

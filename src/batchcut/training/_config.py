@@ -5,7 +5,16 @@ from dataclasses import dataclass, field, is_dataclass
 from numbers import Real
 from typing import Literal, get_args
 
-from batchcut._errors import as_float, check_choice, check_flag, check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import (
+    as_float,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_share,
+    invalid,
+    wrong_type,
+)
 from batchcut.data import check_name
 from batchcut.selection import Cut, Selector, check_temperature
 
@@ -136,6 +145,8 @@ class SelectionSettings:
             not by the views themselves. Pairs of features, which stay as they are, have no views.
         shuffled_epochs: how many first epochs are shuffled; None: one where planned from the bank, none otherwise.
         replan_every: plan anew every so many epochs.
+        plan_ahead: the last share of an epoch, such as 0.1, in which the next plan is made in the background, from what
+            is recorded until then; 0: between two epochs. For plans from the bank.
         background: beside a planned batch, the loss sees random old embeddings where they help; not in SogCLR.
         drop_last: leave out samples that do not fill a batch, others each epoch; if false, they make a smaller one.
         sharing: with many processes, whether each takes "whole" batches or its part of every one ("split"), with
@@ -147,6 +158,7 @@ class SelectionSettings:
     average_views: bool = True
     shuffled_epochs: int | None = None
     replan_every: int = 1
+    plan_ahead: float = 0.0
     background: bool = True
     drop_last: bool = True
     sharing: Literal["whole", "split"] = "whole"
@@ -158,6 +170,9 @@ class SelectionSettings:
         check_choice("selection.planned_from", self.planned_from, get_args(PlannedFrom))
         _check_optional("selection.shuffled_epochs", self.shuffled_epochs, at_least=0)
         check_integer("selection.replan_every", self.replan_every, at_least=1)
+        if check_share("selection.plan_ahead", self.plan_ahead) and self.planned_from != "bank":
+            rule = f"be 0 with planned_from = {self.planned_from!r}, which is a pass between two epochs"
+            raise invalid("selection.plan_ahead", rule, self.plan_ahead)
         check_flag("selection.background", self.background)
         check_flag("selection.drop_last", self.drop_last)
         check_choice("selection.sharing", self.sharing, ("whole", "split"))

@@ -163,7 +163,7 @@ class Trainer:
                 raise
             raise self._diverged("an embedding is zero or not finite") from error
         if self.batches.records:
-            self.batches.bank.record(samples, u.detach(), v.detach())
+            self.batches.record(samples, u.detach(), v.detach())
         return loss
 
     def _tell_loss(self, rate: float) -> None:
@@ -217,7 +217,7 @@ class Trainer:
         if not all(bool(torch.isfinite(weight).all()) for weight in self.bare_model.parameters()):
             raise self._diverged("a weight is not finite")
         if self.fabric.world_size > 1 and self.batches.records:
-            self.batches.bank.join()
+            self.batches.sampler.join()
         self._tell_seconds()  # those of the checkpoint itself are in the next line
         if self.leads:
             checkpoint = snapshot(self, self.diary.lengths())

@@ -1,0 +1,83 @@
+"""The plan of the next epoch, made in the background while this one trains."""
+
+import math
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import Self
+from weakref import finalize
+
+from batchcut._interrupts import Task
+from batchcut._progress import Progress, silent
+from batchcut.selection import BatchPlan
+
+_LONGEST_FAREWELL = 5.0  # seconds
+_DIGITS = 9  # so that (1 - 0.7) * 10 is 3
+
+
+def step_to_plan_at(steps: int, plan_ahead: float) -> int:
+    """The step, out of 1 to `steps`, after which the next epoch is planned: ⌈(1 − plan_ahead) · steps⌉."""
+    return max(1, math.ceil(round((1 - plan_ahead) * steps, _DIGITS)))
+
+
+class StoppedError(Exception):
+    """Ends planning that nobody waits for."""
+
+
+class PlanAhead:
+    """The plan of an epoch to come: under way in a thread, or done, or with the first process.
+
+    A plan that is let go of is stopped at the next share of the work that is told. At the end of the interpreter, too,
+    which then waits for the thread: one that came back from compiled code to an interpreter that is gone could crash.
+
+    Args:
+        epoch: which one.
+        plan: where all processes have it.
+
+    Attributes:
+        plan: None as long as not all processes have it.
+    """
+
+    def __init__(self, epoch: int, plan: BatchPlan | None = None) -> None:
+        self.epoch = epoch
+        self.plan = plan
+        self._task: Task[BatchPlan] | None = None
+
+    @classmethod
+    def begun(cls, epoch: int, make: Callable[[Progress], BatchPlan], progress: Progress | None) -> Self:
+        """Begins to make a plan in a thread, which tells its progress there."""
+        ahead, stopped, tell = cls(epoch), threading.Event(), progress or silent
+
+        def told(share: float) -> None:
+            # Before the interpreter ends it waits for the helpers of this thread, which go on as long as it does.
+            if stopped.is_set() or not threading.main_thread().is_alive():
+                raise StoppedError
+            tell(share)
+
+        ahead._task = Task(make, told)
+        finalize(ahead, _end, stopped, ahead._task)
+        return ahead
+
+    def wait(self) -> None:
+        """Waits until no thread is at work, whatever came out: before a loader forks its workers, say."""
+        if self._task is not None:
+            self._task.wait()
+
+    def result(self) -> BatchPlan:
+        """Waits for the plan, and raises what was raised while it was made."""
+        if self.plan is not None:
+            return self.plan
+        if self._task is None:
+            raise RuntimeError("the plan of the next epoch is with the first process: call join() on all of them first")
+        return self._task.result()
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The plan as bytes, for a state; waits for it."""
+        return self.result().packed()
+
+
+def _end(stopped: threading.Event, task: Task[BatchPlan]) -> None:
+    stopped.set()
+    if not threading.main_thread().is_alive():
+        task.wait(_LONGEST_FAREWELL)
