@@ -81,9 +81,7 @@ class Demo:
         parts = ["batchcut-demo", *["digits"] * (self.data == "digits"), *["quick"] * self.quick]
         out = self.out or Path("-".join(parts))
         with DemoWatcher(hidden=self.quiet) as watcher:
-            outcome = run_demo(
-                out, data=self.data, seeds=self.seeds, quick=self.quick, ask=self.ask, observe=watcher
-            )
+            outcome = run_demo(out, data=self.data, seeds=self.seeds, quick=self.quick, ask=self.ask, observe=watcher)
         if self.json and not self.quiet:
             print(as_json(outcome.as_dict()))
         elif not self.quiet:

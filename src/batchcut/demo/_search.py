@@ -19,7 +19,8 @@ QUESTIONS = (
 def search_index(functions: FunctionSearch, runs: Mapping[str, Path], *, learnt: int) -> SearchIndex:
     """All functions, to be found by the models of some runs, which have learnt from the first so many of them."""
     train, test, split = functions.train, functions.test, functions.split
-    everything = Pairs("all", *(np.concatenate([getattr(split.train, side), getattr(split.test, side)]) for side in "uv"))
+    u, v = (np.concatenate([getattr(part, side) for part in (split.train, split.test)]) for side in "uv")
+    everything = Pairs("all", u, v)
     towers = []
     for label, run in runs.items():
         model = trained_model(run, split)

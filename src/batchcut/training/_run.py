@@ -42,9 +42,7 @@ class Result:
     seconds: dict[str, float]
 
 
-def train(
-    config: Config, run: str | Path, *, split: Split | None = None, observe: Observer | None = None
-) -> Result:
+def train(config: Config, run: str | Path, *, split: Split | None = None, observe: Observer | None = None) -> Result:
     """Begins a run in a new folder and takes it to its end.
 
     Args:
