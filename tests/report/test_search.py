@@ -45,7 +45,9 @@ def index() -> SearchIndex:
     buckets, table = shortened_features(fit_text_features([*names, *texts], dim=12))
     towers = []
     for label in ("Shuffle", "Cut"):
-        layers = [joined_layer(random.normal(size=shape), random.normal(size=shape[0])) for shape in ((16, 12), (8, 16))]
+        layers = [
+            joined_layer(random.normal(size=shape), random.normal(size=shape[0])) for shape in ((16, 12), (8, 16))
+        ]
         rows = random.normal(size=(len(names), 8))
         answers = rounded(rows / np.linalg.norm(rows, axis=1, keepdims=True))
         towers.append(SearchTower(label, tuple(layers), answers))
