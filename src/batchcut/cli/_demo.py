@@ -49,7 +49,7 @@ class Demo:
     data: Literal["functions", "digits"] = "functions"
     """What to learn from: the Python functions on this machine, or scikit-learn's hand-written digits."""
 
-    ask: Annotated[tuple[str, ...], Parameter(negative=())] = ()
+    ask: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
     """What a function should do; five are shown by each model. May be given more than once."""
 
     out: OptionalOut = None
