@@ -23,7 +23,7 @@ DemoData = Literal["functions", "digits"]
 DATA: tuple[DemoData, ...] = ("functions", "digits")
 METHODS = ("Shuffle", "Ordered", "Spectral", "Cut")
 FIRST_SEED = {"functions": 200, "digits": 0}
-"""The settings for functions were chosen on seeds 0 to 2 and on functions that are in neither part of the demo."""
+"""What is set for functions was chosen on seeds 0 to 2, and on functions that are in neither part of the demo."""
 
 _CANDIDATES = 10
 _POOL, _SMALL_POOL = 40, 4

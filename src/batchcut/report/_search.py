@@ -17,8 +17,8 @@ from batchcut.data import TextFeatures, words_of
 
 Floats = NDArray[np.float32]
 
-_BUCKETS = 8192  # of n-grams, those of the most weight: features differ from those of all by an angle of 1.5 degrees
-_LEVELS = 31
+_BUCKETS = 8192  # of n-grams, those of the most weight
+_LEVELS = 31  # with both, features of sentences differ from those of all n-grams by a cosine of 0.9996 in the mean
 _MOST_BYTES = 1 << 28
 
 
