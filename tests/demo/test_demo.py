@@ -237,9 +237,18 @@ def test_the_index_finds_nearly_what_the_models_find(searched: Outcome) -> None:
         model = trained_model(searched.report.parent / f"{method.lower()}-200", functions.split)
         u = np.concatenate([functions.encode(queries), np.zeros((len(v) - len(queries), v.shape[1]), np.float32)])
         left, right = model.pairs(Pairs("all", u, v))
-        exact = np.argsort(-(left[: len(queries)] @ right.T).numpy(), axis=1)[:, :5]
-        ours = [[index.names.index(answer.name) for answer in index.answers(query)[method]] for query in queries]
-        assert np.mean([len({*a} & {*b}) / 5 for a, b in zip(exact, ours, strict=True)]) > 0.85
+        exact = (left[: len(queries)] @ right.T).numpy()
+        found = [
+            (answer.similarity, exact[row, index.names.index(answer.name)])
+            for row, query in enumerate(queries)
+            for answer in index.answers(query)[method]
+        ]
+        ours, true = np.array(found).T
+        best = np.sort(exact, axis=1)[:, -5:]
+        assert np.abs(ours - true).mean() < 0.02
+        assert (
+            best.mean() - true.mean() < 0.01
+        )  # after few steps many are nearly alike, so that their order says little
 
 
 def test_the_search_in_its_report_finds_the_same(searched: Outcome, open_page: OpenPage) -> None:
