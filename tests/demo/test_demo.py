@@ -132,11 +132,12 @@ def test_an_error_of_a_worker_is_told_as_the_kind_that_it_is(
 
     monkeypatch.setattr(_workers, "_taken_to_its_end", fail)
     jobs = [_workers.Job(method="Cut", seed=0, config=demo_config("Cut", seed=0), run=tmp_path / "run")]
-    split = load("digits")
+    data: Any = queue.SimpleQueue()
+    data.put(load("digits"))
     tasks: Any = queue.SimpleQueue()
     tasks.put(0)
     news: Any = queue.Queue()
-    _workers._work(jobs, split, tasks, news)
+    _workers._work(jobs, data, tasks, news)
     with pytest.raises(kind, match=text) as told:
         _workers._follow(jobs, [], news, print)
     assert getattr(told.value, "errno", None) == getattr(error, "errno", None)

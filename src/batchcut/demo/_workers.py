@@ -54,10 +54,12 @@ def run_jobs(jobs: Sequence[Job], split: Split, *, workers: int | None, observe:
         return
     count = min(len(open_jobs), workers or max(2, (os.cpu_count() or 2) // 2))
     context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
-    tasks, news = context.SimpleQueue(), context.Queue()
+    tasks, news, data = context.SimpleQueue(), context.Queue(), context.Queue()
     for number in [*range(len(open_jobs)), *[None] * count]:
         tasks.put(number)
-    processes = [context.Process(target=_work, args=(open_jobs, split, tasks, news), daemon=True) for _ in range(count)]
+    for _ in range(count):
+        data.put(split)  # as an argument it would hold up the start of each process until the one before has read it
+    processes = [context.Process(target=_work, args=(open_jobs, data, tasks, news), daemon=True) for _ in range(count)]
     with _interrupts_ignored():  # which the processes inherit: it is for this one to end them
         for process in processes:
             process.start()
@@ -70,6 +72,8 @@ def run_jobs(jobs: Sequence[Job], split: Split, *, workers: int | None, observe:
             process.join()
         tasks.close()
         news.close()
+        data.cancel_join_thread()  # what no process has read is for nobody
+        data.close()
 
 
 def _follow(jobs: Sequence[Job], processes: Sequence[SpawnProcess], news: "Queue[Event]", observe: Observer) -> None:
@@ -122,11 +126,12 @@ def _error(run: Path, event: Event) -> Exception:
     return _FAILURES[event["kind"]](f"{run}: {event['reason']}")
 
 
-def _work(jobs: Sequence[Job], split: Split, tasks: "SimpleQueue[int | None]", news: "Queue[Event]") -> None:
+def _work(jobs: Sequence[Job], data: "Queue[Split]", tasks: "SimpleQueue[int | None]", news: "Queue[Event]") -> None:
     """What each process does: runs, until there are no more."""
     import torch
 
     torch.set_num_threads(1)
+    split = data.get()
     while (number := tasks.get()) is not None:
         job, told = jobs[number], [0.0]
 
