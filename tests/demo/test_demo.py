@@ -232,7 +232,7 @@ def test_the_index_finds_nearly_what_the_models_find(searched: Outcome) -> None:
     functions = load_functions()
     index = read_search(searched.report.parent / "search.json")
     parts = (functions.split.train, functions.split.test)
-    v = np.concatenate([part.v for part in parts])
+    v = np.concatenate([part.v for part in parts if isinstance(part, Pairs)])
     queries = functions.test.sentences[:200]
     for method in ("Shuffle", "Cut"):
         model = trained_model(searched.report.parent / f"{method.lower()}-200", functions.split)
