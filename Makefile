@@ -29,7 +29,7 @@ $(BENCH): $(STAMP)
 	$(PIP) --editable '.[dev,integrations,report,train,docs,bench]'
 	@touch $@
 
-demo: $(DEMO) ## Train with four ways to choose batches; a table and a report (a few minutes)
+demo: $(DEMO) ## Train a search engine by four ways to choose batches; a table, a report, a search (three minutes)
 	$(BIN)/batchcut demo
 
 # One thread in each process: the tests run beside each other. Worksteal keeps both workers busy to the end; loadfile

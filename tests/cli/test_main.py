@@ -163,7 +163,7 @@ def test_every_verb_has_help_with_examples_that_it_understands(name: str, capsys
         assert f"    {command}\n" in printed
         assert meaning in printed
         assert command.startswith(f"batchcut {name}")
-        assert isinstance(parsed(command.split()[1:]), VERBS[name])
+        assert isinstance(parsed(shlex.split(command)[1:]), VERBS[name])
     for word in ("--json", "--quiet", "default:"):
         assert word in printed
     assert "default: None" not in printed

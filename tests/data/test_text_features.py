@@ -60,6 +60,34 @@ def test_the_same_texts_give_the_same_features() -> None:
     np.testing.assert_array_equal(first, again)
 
 
+def test_features_are_those_of_the_pipeline() -> None:
+    """Against scikit-learn's own steps, one after another."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Normalizer
+
+    hashing = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 5), n_features=2**15, alternate_sign=False, norm=None
+    )
+    steps = (TfidfTransformer(sublinear_tf=True), TruncatedSVD(3, n_iter=2, random_state=0), Normalizer())
+    pipeline = make_pipeline(hashing, *steps).fit([words_of(text) for text in TEXTS])
+    queries = ["add the numbers of a row, and add them", "norm of rows"]
+    ours = fit_text_features(TEXTS, dim=3).encode(queries)
+    np.testing.assert_allclose(ours, pipeline.transform(queries), atol=1e-6)
+
+
+def test_shortened_features_leave_out_what_weighs_least() -> None:
+    features = fit_text_features(TEXTS, dim=4)
+    count = len(features.buckets)
+    np.testing.assert_array_equal(features.shortened(count).encode(TEXTS), features.encode(TEXTS))
+    short = features.shortened(count // 2)
+    lengths = {int(bucket): np.linalg.norm(row) for bucket, row in zip(features.buckets, features.table, strict=True)}
+    kept = [lengths.pop(int(bucket)) for bucket in short.buckets]
+    assert len(kept) == count // 2
+    assert min(kept) >= max(lengths.values())
+
+
 def test_a_text_with_nothing_in_common_is_zero() -> None:
     np.testing.assert_array_equal(fit_text_features(TEXTS[:2], dim=2).encode(["qqq"]), np.zeros((1, 2)))
 

@@ -1,4 +1,4 @@
-"""The demo, at a size for tests: it trains, compares, reports, and goes on after an interrupt."""
+"""The demo, at a size for tests: it trains, compares, reports, answers, and goes on after an interrupt."""
 
 import errno
 import json
@@ -12,12 +12,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.conftest import OpenPage
 
 from batchcut.cli import main
-from batchcut.demo import METHODS, Outcome, _workers, demo_config, run_demo
-from batchcut.training import DivergedError, to_toml
+from batchcut.cli._demo import verdict
+from batchcut.data import Pairs, load, load_functions
+from batchcut.demo import METHODS, DemoData, Outcome, Row, _workers, demo_config, run_demo
+from batchcut.report import Gain, read_search
+from batchcut.training import DivergedError, to_toml, trained_model
+
+QUICK = ("--data", "digits", "--quick", "--seeds", "1")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def outcome(folder: Path) -> Outcome:
     """One seed, stopped by an interrupt as soon as a run has begun, and taken to its end."""
-    command = [sys.executable, "-m", "batchcut", "demo", "--quick", "--seeds", "1", "--out", str(folder)]
+    command = [sys.executable, "-m", "batchcut", "demo", *QUICK, "--out", str(folder)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -41,7 +47,7 @@ def outcome(folder: Path) -> Outcome:
     assert "interrupted; the same command goes on" in error
     assert "Traceback" not in error
     assert printed == ""
-    return run_demo(folder, seeds=1, quick=True, workers=1)
+    return run_demo(folder, data="digits", seeds=1, quick=True, workers=1)
 
 
 @pytest.mark.slow
@@ -64,8 +70,9 @@ def compiled():
     return {path.name for path in Path(sys.argv[2]).rglob("*.nbc") if "selection" in str(path)}
 
 seen = {}
-run_demo(sys.argv[1], seeds=1, quick=True, workers=1, observe=lambda event: seen.setdefault(event["event"], compiled()))
-assert list(seen)[:3] == ["compiles", "compiled", "begins"], list(seen)
+observe = lambda event: seen.setdefault(event["event"], compiled())
+run_demo(sys.argv[1], data="digits", seeds=1, quick=True, workers=1, observe=observe)
+assert list(seen)[:5] == ["reads", "read", "compiles", "compiled", "begins"], list(seen)
 assert not seen["compiles"] and seen["compiled"] == compiled(), compiled() - seen["compiled"]
 """
     cache = tmp_path / "cache"
@@ -73,8 +80,11 @@ assert not seen["compiles"] and seen["compiled"] == compiled(), compiled() - see
     assert subprocess.run(command, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)}, check=False).returncode == 0
 
 
-def test_settings_differ_in_the_selector_alone() -> None:
-    texts = [to_toml(demo_config(method, seed=0)).partition("[selection.selector]") for method in METHODS]
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("data", ["functions", "digits"])
+def test_settings_differ_in_the_selector_alone(data: DemoData, quick: bool) -> None:
+    configs = [demo_config(method, seed=0, data=data, quick=quick) for method in METHODS]
+    texts = [to_toml(config).partition("[selection.selector]") for config in configs]
     assert len({before for before, _, _ in texts}) == 1
     assert len({after.partition("\n[")[2] for _, _, after in texts}) == 1
 
@@ -85,15 +95,15 @@ def test_the_command_prints_a_table_and_the_path_last(
 ) -> None:
     def printed(*more: str) -> str:
         with pytest.raises(SystemExit, match="0"):
-            main(["demo", "--quick", "--seeds", "1", "--out", str(folder), *more])
+            main(["demo", *QUICK, "--out", str(folder), *more])
         return capsys.readouterr().out
 
     lines = printed().splitlines()
     assert lines[-1] == str(outcome.report)
     for row in outcome.rows:
         assert any(row.method in line and f"{row.mean_loss:.3f}" in line for line in lines)
-    rows = [row.as_dict() for row in outcome.rows]
-    assert json.loads(printed("--json")) == {"methods": rows, "report": str(outcome.report)}
+    assert verdict(outcome) in " ".join(lines)
+    assert json.loads(printed("--json")) == outcome.as_dict()
     assert printed("--quiet") == ""
 
 
@@ -102,7 +112,7 @@ def test_a_folder_with_other_runs_is_refused(outcome: Outcome, folder: Path) -> 
     with pytest.raises(
         ValueError, match=r"shuffle-0 holds a run with other settings \(epochs = 3 there, epochs = 14 here\); remove it"
     ):
-        run_demo(folder, seeds=1)
+        run_demo(folder, data="digits", seeds=1)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +132,12 @@ def test_an_error_of_a_worker_is_told_as_the_kind_that_it_is(
 
     monkeypatch.setattr(_workers, "_taken_to_its_end", fail)
     jobs = [_workers.Job(method="Cut", seed=0, config=demo_config("Cut", seed=0), run=tmp_path / "run")]
+    data: Any = queue.SimpleQueue()
+    data.put(load("digits"))
     tasks: Any = queue.SimpleQueue()
     tasks.put(0)
     news: Any = queue.Queue()
-    _workers._work(jobs, tasks, news)
+    _workers._work(jobs, data, tasks, news)
     with pytest.raises(kind, match=text) as told:
         _workers._follow(jobs, [], news, print)
     assert getattr(told.value, "errno", None) == getattr(error, "errno", None)
@@ -144,3 +156,105 @@ def test_its_report_opens_in_a_browser(outcome: Outcome, open_page: OpenPage) ->
     assert page.locator("#members button").count() == 16
     assert page.locator("section").count() == 7
     assert outcome.report.stat().st_size < 5_000_000
+
+
+def outcome_of(mean: float, error: float, *, seeds: int = 3, reached: int | None = 500) -> Outcome:
+    numbers = {"top1": 0.4, "spread": 0.01, "steps": 1200, "planning": 1.0, "mean_loss": 1.0}
+    row = Row(method="Cut", steps_to_shuffled=reached, **numbers)  # type: ignore[arg-type]
+    gain = Gain(mean=mean, standard_error=error, seeds=seeds)
+    return Outcome(rows=(row,), gain=gain, asked=(), report=Path("report.html"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (
+            outcome_of(0.081, 0.004),
+            "8.1 ± 0.4 points of top-1 (mean ± standard error over 3 seeds); the shuffled result after 42% of the",
+        ),
+        (outcome_of(0.01, 0.004), "after 42% of the steps. That is less than three standard errors: no clear gain."),
+        (outcome_of(-0.02, 0.004, reached=None), "over 3 seeds); it never reaches the shuffled result."),
+        (outcome_of(0.05, float("nan"), seeds=1), "+5.0 points of top-1, from one seed, which says little."),
+    ],
+)
+def test_the_verdict_says_what_came_out(outcome: Outcome, text: str) -> None:
+    assert text in verdict(outcome)
+
+
+def test_a_question_that_cannot_be_answered_is_refused_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="ask must be left alone unless the data are functions, which can be searched"):
+        run_demo(tmp_path / "out", data="digits", ask=["sort"])
+    for question in ("", " ", "…"):
+        with pytest.raises(ValueError, match="ask must have a letter from a to z or a digit; got"):
+            run_demo(tmp_path / "out", ask=["sort", question])
+    with pytest.raises(ValueError, match="data must be one of 'functions', 'digits'; got 'nothing'"):
+        run_demo(tmp_path / "out", data="nothing")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """The demo on functions, with few of them and few steps."""
+    return run_demo(tmp_path_factory.mktemp("functions"), seeds=1, quick=True, workers=1)
+
+
+@pytest.mark.slow
+def test_functions_are_found(
+    searched: Outcome, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {row.steps for row in searched.rows} == {40}
+    assert len(searched.asked) == 3
+    assert {len(answers) for asked in searched.asked for answers in asked.answers.values()} == {5}
+    assert [tuple(asked.answers) for asked in searched.asked] == [("Shuffle", "Cut")] * 3
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("what is finished is neither trained, read nor written again")
+
+    for name in ("_train", "_write", "load_functions"):
+        monkeypatch.setattr(f"batchcut.demo._demo.{name}", refuse)
+    folder, question = searched.report.parent, searched.asked[0].question
+    words = ["demo", "--quick", "--seeds", "1", "--out", str(folder), "--ask", question, "--ask", "sort a [list]"]
+    with pytest.raises(SystemExit, match="0"):
+        main(words)
+    printed = capsys.readouterr().out
+    assert "sort a [list]" in printed
+    assert searched.asked[0].answers["Cut"][0].name in printed
+    with pytest.raises(SystemExit, match="0"):
+        main([*words, "--json"])
+    found = json.loads(capsys.readouterr().out)["asked"]
+    assert found[0] == json.loads(json.dumps(searched.asked[0].as_dict()))
+    assert found[1]["question"] == "sort a [list]"
+
+
+@pytest.mark.slow
+def test_the_index_finds_nearly_what_the_models_find(searched: Outcome) -> None:
+    """Rounded numbers and fewer n-grams against the models as they were trained."""
+    functions = load_functions()
+    index = read_search(searched.report.parent / "search.json")
+    parts = (functions.split.train, functions.split.test)
+    v = np.concatenate([part.v for part in parts if isinstance(part, Pairs)])
+    queries = functions.test.sentences[:200]
+    for method in ("Shuffle", "Cut"):
+        model = trained_model(searched.report.parent / f"{method.lower()}-200", functions.split)
+        u = np.concatenate([functions.encode(queries), np.zeros((len(v) - len(queries), v.shape[1]), np.float32)])
+        left, right = model.pairs(Pairs("all", u, v))
+        exact = (left[: len(queries)] @ right.T).numpy()
+        found = [
+            (answer.similarity, exact[row, index.names.index(answer.name)])
+            for row, query in enumerate(queries)
+            for answer in index.answers(query)[method]
+        ]
+        ours, true = np.array(found).T
+        best = np.sort(exact, axis=1)[:, -5:]
+        assert np.abs(ours - true).mean() < 0.01
+        assert best.mean() - true.mean() < 0.003  # few steps leave many nearly alike: their order says little
+
+
+def test_the_search_in_its_report_finds_the_same(searched: Outcome, open_page: OpenPage) -> None:
+    page = open_page(searched.report)
+    page.wait_for_selector("#answers li")
+    for asked in searched.asked:
+        page.fill("#question", asked.question)
+        for part, answers in zip(page.locator("#answers ol").all(), asked.answers.values(), strict=True):
+            assert part.locator("code").all_text_contents() == [answer.name for answer in answers]
+    assert searched.report.stat().st_size < 8_000_000

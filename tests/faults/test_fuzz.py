@@ -25,6 +25,7 @@ from batchcut.data._fetch import extract
 from batchcut.data._images import read_images
 from batchcut.data._published import read_idx
 from batchcut.data._unpickle import load_pickle
+from batchcut.report import SearchIndex, SearchTower, read_search, rounded, write_search
 from batchcut.report._page import render
 from batchcut.report._run import read_run
 from batchcut.report._samples import read_texts
@@ -164,6 +165,15 @@ def write_pickle(folder: Path) -> list[Path]:
     return [next(folder.rglob("test"))]
 
 
+def write_index(folder: Path) -> list[Path]:
+    tower = SearchTower("Cut", (rounded(np.ones((4, 5))),), rounded(U))
+    names = tuple(map(str, range(len(U))))
+    facts: dict[str, Any] = {"names": names, "texts": names, "learnt": 3, "questions": ("one",)}
+    index = SearchIndex(buckets=np.arange(12), table=rounded(U), towers=(tower,), **facts)
+    write_search(index, folder / "search.json")
+    return [folder / "search.json"]
+
+
 def write_report_run(folder: Path) -> list[Path]:
     run = write_run(folder / "run")
     names = ("config.toml", "environment.json", "metrics.jsonl", "timings.jsonl", "result.json")
@@ -197,6 +207,7 @@ TARGETS: dict[str, Target] = {
     "samples in a tar": (lambda folder: list(tar_samples(folder / "x.tar")), one("x.tar", samples())),
     "checkpoint": (lambda folder: load_checkpoint(folder, 3), write_checkpoint),
     "bank": (lambda folder: EmbeddingBank(12, path=folder / "bank").coverage, write_bank),
+    "index": (lambda folder: read_search(folder / "search.json").answers("one"), write_index),
     "run": (lambda folder: read_run(folder / "run"), write_report_run),
 }
 

@@ -284,6 +284,8 @@ OTHERS = [
     Fault("theory nonsense", r"LABEL must be a name that is known; got 'nonsense'", lines=2),
     Fault("theory --json --wrong", r".*--wrong.*", lines=2),
     Fault("demo --seeds 0", r"--seeds must be at least 1; got 0"),
+    Fault("demo --ask …", r"--ask must have a letter from a to z or a digit; got '…'"),
+    Fault("demo --data digits --ask sort", r"--ask must be left alone unless the data are functions, .*; got 'sort'"),
     Fault("demo --out run", r"--out must lie outside the run in .*run, which is whole as it is; got run"),
     Fault("evaluate images", r"RUN must be the folder of a run, with its config\.toml; got images"),
     Fault("evaluate run --draws 0", r"--draws must be at least 1; got 0"),

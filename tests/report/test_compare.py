@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,29 @@ def test_steps_to_the_shuffled_result_count_only_where_it_stays(tmp_path: Path) 
         write_lines(folder / "metrics.jsonl", events)
         comparison = compare([read_run(tmp_path / name) for name in ("shuffle", "cut")])
         assert comparison.steps_to_baseline(comparison.groups[1]) == wanted
+
+
+def test_the_gain_is_the_mean_difference_over_common_seeds_with_its_standard_error(tmp_path: Path) -> None:
+    scores = {"shuffle": {0: 0.5, 1: 0.52, 2: 0.6}, "cut": {1: 0.56, 2: 0.63, 3: 0.9}}
+    for method, last in scores.items():
+        for seed, top1 in last.items():
+            folder = write_run(tmp_path / f"{method}-{seed}", method=method, seed=seed)
+            write_lines(folder / "metrics.jsonl", [{"event": "evaluation", "step": 12, "top1": top1}])
+    comparison = compare([read_run(path) for path in runs_in(tmp_path)])
+    gain = comparison.gain(comparison.groups[1])
+    assert gain is not None
+    assert gain.seeds == 2
+    assert gain.mean == pytest.approx((0.04 + 0.03) / 2)
+    assert gain.standard_error == pytest.approx(statistics.stdev([0.04, 0.03]) / math.sqrt(2))
+    assert gain.is_clear
+    assert not replace(gain, mean=2.9 * gain.standard_error).is_clear
+    alone = compare([read_run(tmp_path / name) for name in ("shuffle-1", "cut-1")])
+    only = alone.gain(alone.groups[1])
+    assert only is not None
+    assert math.isnan(only.standard_error)
+    assert not only.is_clear
+    apart = compare([read_run(tmp_path / name) for name in ("shuffle-0", "cut-3")])
+    assert apart.gain(apart.groups[1]) is None
 
 
 def test_without_shuffled_runs_there_is_nothing_to_reach(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from batchcut.data import load
 from batchcut.losses import contrastive_loss
 from batchcut.selection import BatchPlan, Shuffle
-from batchcut.training import MachineSettings, OptimizerSettings, train
+from batchcut.training import MachineSettings, OptimizerSettings, resume, train
 from batchcut.training._batches import Batches
 from batchcut.training._data import Source, sources
 from batchcut.training._model import Towers, build_model
@@ -33,6 +33,19 @@ def one_step(folder: Path, **changes: Any) -> tuple[Towers, dict[str, torch.Tens
     before = build_model(config.model, seed=config.seed, inputs=source.inputs)
     epoch = batches.of_epoch(0, lambda _: None)
     return before, load_file(folder / "run" / "model.safetensors"), source, epoch.batches
+
+
+def test_data_that_are_read_already_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = pairs_config(write_pairs(tmp_path / "pairs.npz"), epochs=1)
+    split = load(config.data.name)
+    scores = train(config, tmp_path / "read").scores
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr("batchcut.training._run._load", refuse)
+    assert train(config, tmp_path / "given", split=split).scores == scores
+    assert resume(tmp_path / "given", split=split).scores == scores
 
 
 def test_accumulated_batches_make_one_step_by_their_mean_gradient(tmp_path: Path) -> None:

@@ -208,12 +208,13 @@ class DemoWatcher:
         self._bar.stop()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """Shows an event: of a run, which names its method and seed, or of what goes before."""
-        kind, method = event["event"], str(event.get("method", "Compiling, once on a machine"))
-        if kind == "compiles":
-            self._tasks[method] = self._bar.add_task(method, total=None, scores="")
-        elif kind == "compiled":
-            self._bar.remove_task(self._tasks.pop(method))
+        """Shows an event: of a run, which names its method and seed, or of what goes before and after."""
+        kind, method = event["event"], str(event.get("method", ""))
+        if kind in ("reads", "compiles"):
+            words = "Compiling, once on a machine" if kind == "compiles" else f"Reading {event['name']}"
+            self._tasks[""] = self._bar.add_task(words, total=None, scores="")
+        elif kind in ("read", "compiled"):
+            self._bar.remove_task(self._tasks.pop(""))
         elif kind == "begins":
             self._tasks[method] = self._bar.add_task(f"{method:<9}", total=event["steps"], scores="")
         elif kind == "progress":

@@ -14,8 +14,11 @@ from ._load import places as places
 from ._records import Images as Images
 from ._records import Pairs as Pairs
 from ._records import Split as Split
+from ._text_features import TextFeatures as TextFeatures
+from ._text_features import words_of as words_of
 
-# `check_name`, `open_arrays`, `open_npy`, `places` and `rows_of_lists` are for the other packages alone.
+# `check_name`, `open_arrays`, `open_npy`, `places`, `rows_of_lists`, `TextFeatures` and `words_of` are for the other
+# packages alone.
 __all__ = [
     "CorruptedImages",
     "FunctionSearch",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,34 +12,42 @@ from batchcut._errors import check_integer, invalid, wrong_type
 
 Floats = npt.NDArray[np.float32]
 
-_NGRAMS = (3, 5)
-_BUCKETS = 2**15
 _ITERATIONS = 2  # of the randomised SVD, which takes most of the time
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """A map from texts to unit vectors, fitted once.
+    """A map from texts to unit vectors.
 
     With x the counts of a text's n-grams in 2¹⁵ buckets, t(x) = 1 + log x where x > 0, w the inverse document
     frequencies and V: (2¹⁵, dim) the leading right singular vectors of the rows (t(x) ⊙ w) / ‖t(x) ⊙ w‖ of the texts
-    that it was fitted on, a text becomes (t(x) ⊙ w) V, divided by its norm.
+    that it was fitted on, a text becomes t(x) diag(w) V, divided by its norm.
 
     Attributes:
-        weights: scikit-learn's `TfidfTransformer`, which knows w.
-        reduction: scikit-learn's `TruncatedSVD`, which knows V.
+        buckets: (k,) those that count, in rising order; n-grams in others add nothing.
+        table: (k, dim) their rows of diag(w) V.
     """
 
-    weights: Any
-    reduction: Any
+    NGRAMS: ClassVar[tuple[int, int]] = (3, 5)
+    BUCKETS: ClassVar[int] = 2**15
+
+    buckets: npt.NDArray[np.int64]
+    table: npt.NDArray[np.floating[Any]]
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """(n, dim) unit vectors of n texts, each with at least one letter from a to z or digit."""
-        rows = self.reduction.transform(self.weights.transform(_counts(texts)))
+        counts = _counts(texts)[:, self.buckets]
+        counts.data = 1 + np.log(counts.data)
+        rows = counts @ self.table
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         units: Floats = (rows / np.where(norms > 0, norms, 1)).astype(np.float32)  # nothing in common with V: zeros
         return units
+
+    def shortened(self, most: int) -> "TextFeatures":
+        """The same but for n-grams of little weight: the `most` longest rows of the table alone."""
+        longest = np.sort(np.argsort(-np.linalg.norm(self.table, axis=1), kind="stable")[:most])
+        return TextFeatures(self.buckets[longest], self.table[longest])
 
 
 def fit_text_features(texts: Sequence[str], *, dim: int) -> TextFeatures:
@@ -48,9 +56,11 @@ def fit_text_features(texts: Sequence[str], *, dim: int) -> TextFeatures:
     from sklearn.feature_extraction.text import TfidfTransformer
 
     check_integer("dim", dim, at_least=1, at_most=len(texts))
+    counts = _counts(texts)
     weights = TfidfTransformer(sublinear_tf=True)
-    rows = weights.fit_transform(_counts(texts))
-    return TextFeatures(weights, TruncatedSVD(dim, n_iter=_ITERATIONS, random_state=0).fit(rows))
+    reduction = TruncatedSVD(dim, n_iter=_ITERATIONS, random_state=0).fit(weights.fit_transform(counts))
+    seen = np.unique(counts.indices).astype(np.int64)  # the rows of V are zero elsewhere
+    return TextFeatures(seen, weights.idf_[seen, None] * reduction.components_.T[seen])
 
 
 def words_of(text: str) -> str:
@@ -71,6 +81,11 @@ def _counts(texts: Sequence[str]) -> Any:
     if "" in words:
         raise invalid("texts", "each have a letter from a to z or a digit", repr(texts[words.index("")]))
     hashed = HashingVectorizer(
-        analyzer="char_wb", ngram_range=_NGRAMS, n_features=_BUCKETS, alternate_sign=False, norm=None, lowercase=False
+        analyzer="char_wb",
+        ngram_range=TextFeatures.NGRAMS,
+        n_features=TextFeatures.BUCKETS,
+        alternate_sign=False,
+        norm=None,
+        lowercase=False,
     )
     return hashed.transform(words)

@@ -1,36 +1,36 @@
-"""Trains, compares and reports."""
+"""Trains, compares, reports, and answers questions."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from batchcut._errors import check_integer
+from batchcut._errors import check_choice, check_integer, invalid
 from batchcut._files import check_outside_runs, read_text
 from batchcut._progress import silent
-from batchcut.report import compare, read_run, write_report
-from batchcut.selection import Cut, Ordered, Shuffle, Spectral
-from batchcut.training import (
-    Config,
-    DataSettings,
-    EvaluationSettings,
-    KeepingSettings,
-    ModelSettings,
-    ObjectiveSettings,
-    OptimizerSettings,
-    SelectionSettings,
-    ViewSettings,
-    to_toml,
+from batchcut.data import load, load_functions
+from batchcut.report import (
+    Answer,
+    Comparison,
+    Gain,
+    SearchIndex,
+    check_question,
+    compare,
+    read_run,
+    read_search,
+    write_report,
+    write_search,
 )
+from batchcut.training import Config, to_toml
 
+from ._search import QUESTIONS, search_index
+from ._settings import DATA, FIRST_SEED, METHODS, DemoData, demo_config
 from ._workers import Job, Observer, run_jobs
 
-METHODS = ("Shuffle", "Ordered", "Spectral", "Cut")
-_BATCH_SIZE, _TEMPERATURE, _CANDIDATES, _POOL = 16, 0.1, 10, 40
-_EPOCHS, _FEW_EPOCHS = 14, 3  # what two cores train in less than three minutes
-_ALL, _FEW = 1280, 192  # 80 of the 89 whole batches that there are, so that pools of 40 come out even
+_SHUFFLED, _PLANNED = "Shuffle", "Cut"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,98 +61,164 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question and what was found.
+
+    Attributes:
+        question: as it was asked.
+        answers: by shuffled and by planned batches, of the first seed; best first.
+    """
+
+    question: str
+    answers: Mapping[str, tuple[Answer, ...]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """In plain values."""
+        found = {label: [asdict(answer) for answer in answers] for label, answers in self.answers.items()}
+        return {"question": self.question, "answers": found}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What came out of all.
 
     Attributes:
         rows: one a method.
+        gain: of `Cut` over shuffled batches.
+        asked: questions and answers; none on digits.
         report: the page.
     """
 
     rows: tuple[Row, ...]
+    gain: Gain
+    asked: tuple[Asked, ...]
     report: Path
 
-
-def demo_config(method: str, *, seed: int, quick: bool = False) -> Config:
-    """The settings of a run; those of different methods differ in the selector alone.
-
-    Ordered SGD keeps one of ten random batches at each step, so that it takes as many steps as the others; spectral
-    clustering works in pools of 40 batches, as in the paper.
-    """
-    samples = _FEW if quick else _ALL
-    selectors: dict[str, Shuffle | Ordered | Spectral | Cut] = {
-        "Shuffle": Shuffle(temperature=_TEMPERATURE),
-        "Ordered": Ordered(k=_CANDIDATES, replacement=True, steps=samples // _BATCH_SIZE, temperature=_TEMPERATURE),
-        "Spectral": Spectral(pool=4 if quick else _POOL, temperature=_TEMPERATURE),
-        "Cut": Cut(temperature=_TEMPERATURE),
-    }
-    return Config(
-        seed=seed,
-        epochs=_FEW_EPOCHS if quick else _EPOCHS,
-        batch_size=_BATCH_SIZE,
-        data=DataSettings(name="digits", train=samples, test=64 if quick else None),
-        views=ViewSettings(smallest_crop=0.9),
-        model=ModelSettings(encoder="small-resnet", width=4 if quick else 8, projection=64, dim=32),
-        objective=ObjectiveSettings(loss="simclr", temperature=_TEMPERATURE),
-        selection=SelectionSettings(selector=selectors[method]),
-        optimizer=OptimizerSettings(name="adamw", learning_rate=0.003, weight_decay=1e-4),
-        evaluation=EvaluationSettings(draws=2),
-        keeping=KeepingSettings(checkpoint_epochs=4, checkpoints=1),
-    )
+    def as_dict(self) -> dict[str, Any]:
+        """In plain values; None where there is no number."""
+        error = self.gain.standard_error
+        gain = {"mean": self.gain.mean, "standard_error": None if error != error else error, "seeds": self.gain.seeds}
+        return {
+            "methods": [row.as_dict() for row in self.rows],
+            "gain": gain,
+            "asked": [asked.as_dict() for asked in self.asked],
+            "report": str(self.report),
+        }
 
 
 def run_demo(
     out: str | Path,
     *,
+    data: DemoData = "functions",
     seeds: int = 3,
     quick: bool = False,
+    ask: Sequence[str] = (),
     workers: int | None = None,
     observe: Observer | None = None,
 ) -> Outcome:
-    """Trains each method from each seed, as far as that is not done, and writes a report.
+    """Trains each method from each seed, as far as that is not done, writes a report, and answers questions.
 
     Args:
         out: the folder for the runs and the report.
+        data: "functions" or "digits".
         seeds: how many runs a method has.
         quick: only a few steps.
+        ask: what functions should do; none: a few questions of the demo's own. Where questions are asked and all runs
+            are finished, the report that is there is left as it is.
         workers: how many runs are under way at a time; None: one for each two processors, at least two.
         observe: called as runs begin, move on and end.
     """
+    check_choice("data", data, DATA)
     check_integer("seeds", seeds, at_least=1)
+    _check_questions(ask, data)
     folder = Path(out)
     check_outside_runs("out", folder)
-    jobs = [
-        Job(
-            method=method,
-            seed=seed,
-            config=demo_config(method, seed=seed, quick=quick),
-            run=folder / f"{method.lower()}-{seed}",
-        )
-        for seed in range(seeds)
-        for method in METHODS
-    ]
+    jobs = _jobs(folder, data=data, seeds=seeds, quick=quick)
     for job in jobs:
         _check_same_settings(job)
     folder.mkdir(parents=True, exist_ok=True)
-    if not all(job.done for job in jobs):
-        _compile(demo_config("Cut", seed=0, quick=quick), _FEW if quick else _ALL, observe or silent)
-    run_jobs(jobs, workers=workers, observe=observe or silent)
+    finished = all(job.done for job in jobs)
+    if not finished:
+        _train(jobs, workers, observe or silent)
     comparison = compare([read_run(job.run) for job in jobs])
-    rows = []
-    for group in comparison.groups:
-        reached = comparison.steps_to_baseline(group)
-        row = Row(
+    report, index = folder / "report.html", folder / "search.json"
+    if not (finished and ask and report.is_file() and index.is_file()):
+        _write(jobs, report, index, observe or silent)
+    asked = _asked(read_search(index), ask or QUESTIONS) if data == "functions" else ()
+    return Outcome(rows=_rows(comparison), gain=_gain(comparison), asked=asked, report=report)
+
+
+def _check_questions(ask: Sequence[str], data: DemoData) -> None:
+    if ask and data != "functions":
+        raise invalid("ask", "be left alone unless the data are functions, which can be searched", repr(ask[0]))
+    for question in ask:
+        check_question("ask", question)
+
+
+def _jobs(folder: Path, *, data: DemoData, seeds: int, quick: bool) -> list[Job]:
+    return [
+        Job(
+            method=method,
+            seed=seed,
+            config=demo_config(method, seed=seed, data=data, quick=quick),
+            run=folder / f"{method.lower()}-{seed}",
+        )
+        for seed in range(FIRST_SEED[data], FIRST_SEED[data] + seeds)
+        for method in METHODS
+    ]
+
+
+def _train(jobs: Sequence[Job], workers: int | None, observe: Observer) -> None:
+    """Reads the data once, for all runs, and takes these to their end."""
+    config = next(job.config for job in jobs if job.method == _PLANNED)
+    observe({"event": "reads", "name": config.data.name})
+    split = load(config.data.name)
+    observe({"event": "read"})
+    there, needed = len(split.train), config.data.train or 0
+    if there < needed:  # fewer steps than `Ordered` was told to take, which would make it another race
+        raise ValueError(f"the demo needs {needed:,} {config.data.name} to learn from; got {there:,}")
+    _compile(config, needed, observe)
+    run_jobs(jobs, split, workers=workers, observe=observe)
+
+
+def _write(jobs: Sequence[Job], report: Path, index: Path, observe: Observer) -> None:
+    """Writes the report; of functions with an index to search in, which is also kept beside it."""
+    search: SearchIndex | None = None
+    if jobs[0].config.data.name == "functions":
+        observe({"event": "reads", "name": "functions"})
+        first = {job.method: job.run for job in jobs if job.seed == jobs[0].seed}
+        runs = {method: first[method] for method in (_SHUFFLED, _PLANNED)}
+        search = search_index(load_functions(), runs, learnt=jobs[0].config.data.train or 0)
+        write_search(search, index)
+        observe({"event": "read"})
+    write_report([job.run for job in jobs], report, title="batchcut demo", search=search)
+
+
+def _rows(comparison: Comparison) -> tuple[Row, ...]:
+    return tuple(
+        Row(
             method=group.label,
             top1=group.top1,
             spread=group.spread,
             steps=group.steps,
-            steps_to_shuffled=reached,
+            steps_to_shuffled=comparison.steps_to_baseline(group),
             planning=group.seconds("planning"),
             mean_loss=group.mean_loss,
         )
-        rows.append(row)
-    report = write_report([job.run for job in jobs], folder / "report.html", title="batchcut demo")
-    return Outcome(rows=tuple(rows), report=report)
+        for group in comparison.groups
+    )
+
+
+def _gain(comparison: Comparison) -> Gain:
+    planned = next(group for group in comparison.groups if group.method == _PLANNED)
+    gain = comparison.gain(planned)
+    if gain is None:
+        raise ValueError(f"{planned.runs[0].path} must be a finished run with its scores; got none")
+    return gain
+
+
+def _asked(index: SearchIndex, questions: Sequence[str]) -> tuple[Asked, ...]:
+    return tuple(Asked(question=question, answers=index.answers(question)) for question in questions)
 
 
 def _compile(config: Config, samples: int, observe: Observer) -> None:

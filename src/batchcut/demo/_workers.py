@@ -14,6 +14,7 @@ from multiprocessing.queues import Queue, SimpleQueue
 from pathlib import Path
 from typing import Any
 
+from batchcut.data import Split
 from batchcut.training import Config, Result, resume, train
 
 Event = Mapping[str, Any]
@@ -46,17 +47,19 @@ class Job:
         return (self.run / "result.json").is_file()
 
 
-def run_jobs(jobs: Sequence[Job], *, workers: int | None, observe: Observer) -> None:
-    """Takes all runs to their end; an interrupt leaves them where a later call goes on."""
+def run_jobs(jobs: Sequence[Job], split: Split, *, workers: int | None, observe: Observer) -> None:
+    """Takes all runs to their end, on the data of all; an interrupt leaves them where a later call goes on."""
     open_jobs = [job for job in jobs if not job.done]
     if not open_jobs:
         return
     count = min(len(open_jobs), workers or max(2, (os.cpu_count() or 2) // 2))
     context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
-    tasks, news = context.SimpleQueue(), context.Queue()
+    tasks, news, data = context.SimpleQueue(), context.Queue(), context.Queue()
     for number in [*range(len(open_jobs)), *[None] * count]:
         tasks.put(number)
-    processes = [context.Process(target=_work, args=(open_jobs, tasks, news), daemon=True) for _ in range(count)]
+    for _ in range(count):
+        data.put(split)  # as an argument it would hold up the start of each process until the one before has read it
+    processes = [context.Process(target=_work, args=(open_jobs, data, tasks, news), daemon=True) for _ in range(count)]
     with _interrupts_ignored():  # which the processes inherit: it is for this one to end them
         for process in processes:
             process.start()
@@ -69,6 +72,8 @@ def run_jobs(jobs: Sequence[Job], *, workers: int | None, observe: Observer) -> 
             process.join()
         tasks.close()
         news.close()
+        data.cancel_join_thread()  # what no process has read is for nobody
+        data.close()
 
 
 def _follow(jobs: Sequence[Job], processes: Sequence[SpawnProcess], news: "Queue[Event]", observe: Observer) -> None:
@@ -121,11 +126,12 @@ def _error(run: Path, event: Event) -> Exception:
     return _FAILURES[event["kind"]](f"{run}: {event['reason']}")
 
 
-def _work(jobs: Sequence[Job], tasks: "SimpleQueue[int | None]", news: "Queue[Event]") -> None:
+def _work(jobs: Sequence[Job], data: "Queue[Split]", tasks: "SimpleQueue[int | None]", news: "Queue[Event]") -> None:
     """What each process does: runs, until there are no more."""
     import torch
 
     torch.set_num_threads(1)
+    split = data.get()
     while (number := tasks.get()) is not None:
         job, told = jobs[number], [0.0]
 
@@ -135,7 +141,7 @@ def _work(jobs: Sequence[Job], tasks: "SimpleQueue[int | None]", news: "Queue[Ev
                 news.put({"event": "progress", "job": number, "step": event["step"], "steps": event["steps"]})
 
         try:
-            result = _taken_to_its_end(job, observe)
+            result = _taken_to_its_end(job, split, observe)
         except _FAILURES as error:
             news.put({"event": "failed", "job": number} | _told(error))
             return
@@ -143,13 +149,13 @@ def _work(jobs: Sequence[Job], tasks: "SimpleQueue[int | None]", news: "Queue[Ev
         news.put({"event": "done", "job": number} | facts)
 
 
-def _taken_to_its_end(job: Job, observe: Observer) -> Result:
+def _taken_to_its_end(job: Job, split: Split, observe: Observer) -> Result:
     if (job.run / "config.toml").is_file():
-        return resume(job.run, observe=observe)
+        return resume(job.run, split=split, observe=observe)
     for name in ("checkpoints", "plans", "embeddings"):  # of a run that was stopped before it had begun
         if (job.run / name).is_dir():
             (job.run / name).rmdir()
-    return train(job.config, job.run, observe=observe)
+    return train(job.config, job.run, split=split, observe=observe)
 
 
 @contextmanager

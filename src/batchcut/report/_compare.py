@@ -49,8 +49,7 @@ class Group:
     @property
     def finals(self) -> list[float]:
         """The last top-1 accuracy of each run that is finished."""
-        scores = [run.events("evaluation") for run in self.finished]
-        return [float(events[-1]["top1"]) for events in scores if events]
+        return list(_last_scores(self).values())
 
     @property
     def top1(self) -> float:
@@ -105,6 +104,26 @@ class Group:
         return _curve([_binned(steps, losses, size) for steps, losses in series])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """How far a method is above shuffled batches, over the seeds that both have.
+
+    Attributes:
+        mean: of the differences of the last top-1 accuracies, seed by seed.
+        standard_error: of that mean; not a number with a single seed.
+        seeds: how many there are.
+    """
+
+    mean: float
+    standard_error: float
+    seeds: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the mean is at least three standard errors."""
+        return self.mean > 0 and self.mean >= 3 * self.standard_error
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
     """All groups, the shuffled one first.
@@ -120,6 +139,16 @@ class Comparison:
         """The shuffled group that the others are compared with; None where there is none, or more than one."""
         found = [group for group in self.groups if group.method == _BASELINE]
         return found[0] if len(found) == 1 else None
+
+    def gain(self, group: Group) -> Gain | None:
+        """How far the group ends above shuffled batches; None where no seed is finished in both."""
+        base = {} if self.baseline is None else _last_scores(self.baseline)
+        differences = [score - base[seed] for seed, score in _last_scores(group).items() if seed in base]
+        if not differences:
+            return None
+        count = len(differences)
+        error = statistics.stdev(differences) / count**0.5 if count > 1 else float("nan")
+        return Gain(mean=statistics.fmean(differences), standard_error=error, seeds=count)
 
     def steps_to_baseline(self, group: Group) -> int | None:
         """The first scored step from which on the group's mean accuracy stays no lower than shuffled batches' last."""
@@ -152,6 +181,12 @@ def flattened(tree: Tree, prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
+
+
+def _last_scores(group: Group) -> dict[int, float]:
+    """The last top-1 accuracy of each run that is finished, by seed."""
+    scores = {run.seed: run.events("evaluation") for run in group.finished}
+    return {seed: float(events[-1]["top1"]) for seed, events in scores.items() if events}
 
 
 def _rank(group: Group) -> tuple[int, str]:

@@ -26,13 +26,19 @@ from ._explorer import KINDS, explorer_data, shown_plans
 from ._geometry import geometries
 from ._run import Run, read_runs
 from ._samples import Samples, files_of, read_texts, samples_of
+from ._search import SearchIndex, search_facts
 from ._svg import STYLES, key_mark, number, percent
 
 _MOST_BYTES = 5_000_000
 
 
 def write_report(
-    runs: Sequence[str | Path], out: str | Path, *, title: str = "batchcut report", texts: Path | None = None
+    runs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    title: str = "batchcut report",
+    texts: Path | None = None,
+    search: SearchIndex | None = None,
 ) -> Path:
     """Writes the report of some runs, or of the runs in some folders, and returns its path.
 
@@ -41,6 +47,7 @@ def write_report(
         out: the HTML file; folders on the way are made.
         title: of the page.
         texts: a file with a line of text for each training sample.
+        search: what a box to search in finds; None: no such box.
     """
     target = Path(out)
     check_target("--out", target, inputs=[texts])
@@ -48,8 +55,9 @@ def write_report(
     if not found:
         raise ValueError("RUN must name at least one run; got none")
     check_target("--out", target, inputs=[path for run in found for path in files_of(run)])
-    page = render(found, title=title, texts=None if texts is None else read_texts(texts))
-    size = len(page.encode())
+    index = "" if search is None else _script_data(search_facts(search))
+    page = render(found, title=title, texts=None if texts is None else read_texts(texts), search=index)
+    size = len(page.encode()) - len(index)
     if size > _MOST_BYTES:
         raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB from {len(found)} runs: name fewer")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,8 +65,8 @@ def write_report(
     return target
 
 
-def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None) -> str:
-    """The page of some runs."""
+def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None, search: str = "") -> str:
+    """The page of some runs; with a box to search in, where an index is given as JSON."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -68,7 +76,7 @@ def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None) -
         loader=PackageLoader("batchcut.report"), autoescape=True, trim_blocks=True, undefined=StrictUndefined
     )
     environment.filters |= {"percent": percent, "number": number}
-    return environment.get_template("page.html").render(title=title, **_content(runs, texts))
+    return environment.get_template("page.html").render(title=title, search=search, **_content(runs, texts))
 
 
 def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
@@ -87,6 +95,7 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
         "version": __version__,
         "style": _asset("style.css"),
         "script": _asset("explorer.js"),
+        "search_script": _asset("search.js"),
         "comparison": comparison,
         "rows": [_row(comparison, group, place) for place, group in enumerate(comparison.groups)],
         "finding": _finding(comparison),

@@ -35,12 +35,16 @@ class Samples:
 def read_texts(path: Path) -> list[str]:
     """One text a line, in the order of the training samples; long ones are cut."""
     lines = read_lines(path, "be a text with a line for each training sample, for --texts")
-    return [line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in lines]
+    return list(map(_cut, lines))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def samples_of(run: Run, texts: list[str] | None) -> Samples:
     """The training samples that the settings of the run name; the note says why where they cannot be read."""
-    from batchcut.data import Images, load
+    from batchcut.data import Images, load, load_functions
 
     name, root = _data_of(run)
     most = run.config.get("data", {}).get("train", "none")
@@ -52,6 +56,9 @@ def samples_of(run: Run, texts: list[str] | None) -> Samples:
     count = len(part) if most == "none" else min(len(part), int(most))
     if texts is not None and len(texts) != count:
         raise invalid("--texts", f"hold a line for each of the {count:,} training samples", f"{len(texts):,} lines")
+    if texts is None and name == "functions":
+        known = load_functions().train
+        texts = [_cut(f"{path}: {text}") for path, text in zip(known.names, known.sentences, strict=True)][:count]
     if not isinstance(part, Images):
         note = "These samples are features without pictures; --texts FILE, with a line for each, shows what they are."
         return Samples(texts=texts, note="" if texts else note)

@@ -43,26 +43,27 @@ class Result:
     seconds: dict[str, float]
 
 
-def train(config: Config, run: str | Path, *, observe: Observer | None = None) -> Result:
+def train(config: Config, run: str | Path, *, split: Split | None = None, observe: Observer | None = None) -> Result:
     """Begins a run in a new folder and takes it to its end.
 
     Args:
         config: all settings.
         run: the folder; it must be new or empty.
+        split: what `config.data` names, where it is read already; None: it is read now.
         observe: called with each line of metrics, after each step, and while data are fetched.
     """
-    return _run(config, RunFolder(Path(run)), observe or silent)
+    return _run(config, RunFolder(Path(run)), split, observe or silent)
 
 
-def resume(run: str | Path, *, observe: Observer | None = None) -> Result:
+def resume(run: str | Path, *, split: Split | None = None, observe: Observer | None = None) -> Result:
     """Goes on with a run from its last good checkpoint; weights, plans and metrics end as if it had never stopped.
 
     A run that is finished is left as it is.
     """
-    return _run(None, RunFolder(Path(run)), observe or silent)
+    return _run(None, RunFolder(Path(run)), split, observe or silent)
 
 
-def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
+def _run(config: Config | None, folder: RunFolder, split: Split | None, observe: Observer) -> Result:
     settings = folder.config() if config is None else config
     fabric = _fabric(settings.machine)
     leads = fabric.global_rank == 0
@@ -70,7 +71,8 @@ def _run(config: Config | None, folder: RunFolder, observe: Observer) -> Result:
         check_tensorboard()
     if leads and config is not None:
         folder.check_new()
-    split = _load(settings.data, observe if leads else silent)
+    if split is None:
+        split = _load(settings.data, observe if leads else silent)
     trainer = Trainer(settings, split, fabric, folder, observe)
     with ExitStack() as stack:
         if leads:
