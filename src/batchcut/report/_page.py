@@ -49,16 +49,26 @@ def write_report(
         raise ValueError("RUN must name at least one run; got none")
     check_target("--out", target, inputs=[path for run in found for path in files_of(run)])
     page = render(found, title=title, texts=None if texts is None else read_texts(texts))
-    size = len(page.encode())
-    if size > _MOST_BYTES:
-        raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB from {len(found)} runs: name fewer")
+    return write_page(page, target, made_from=f" from {len(found)} runs: name fewer")
+
+
+def write_page(page: str, target: Path, *, made_from: str = "") -> Path:
+    """Writes a page, with the folders on the way, if it is one that browsers open at once; returns its path."""
+    content = page.encode()
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"a report must stay under 5 MB; got {len(content) / 1e6:.1f} MB{made_from}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(target, page.encode())
+    write_bytes(target, content)
     return target
 
 
 def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None) -> str:
     """The page of some runs."""
+    return filled("page.html", title=title, **_content(runs, texts))
+
+
+def filled(template: str, **content: Any) -> str:
+    """A template with its content, and what all pages have: style, script and version."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -68,7 +78,8 @@ def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None) -
         loader=PackageLoader("batchcut.report"), autoescape=True, trim_blocks=True, undefined=StrictUndefined
     )
     environment.filters |= {"percent": percent, "number": number}
-    return environment.get_template("page.html").render(title=title, **_content(runs, texts))
+    same = {"version": __version__, "style": _asset("style.css"), "script": _asset("explorer.js")}
+    return environment.get_template(template).render(**same, **content)
 
 
 def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
@@ -84,9 +95,6 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     chance = chance_of_same_class(samples.labels)
     data, sheet = explorer_data(plans, samples)
     return {
-        "version": __version__,
-        "style": _asset("style.css"),
-        "script": _asset("explorer.js"),
         "comparison": comparison,
         "rows": [_row(comparison, group, place) for place, group in enumerate(comparison.groups)],
         "finding": _finding(comparison),
@@ -97,7 +105,7 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
         "geometries": geometries(comparison, samples),
         "samples": samples,
         "sheet": sheet,
-        "explorer": _script_data(data) if data["samples"] else "",
+        "explorer": script_data(data) if data["samples"] else "",
         "coverages": covered,
         "chance": chance,
         "chance_key": key_mark(STYLES, marked=False),
@@ -176,7 +184,7 @@ def _asset(name: str) -> str:
     return resources.files("batchcut.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _script_data(data: dict[str, Any]) -> str:
+def script_data(data: dict[str, Any]) -> str:
     """JSON that can stand in a script element: nothing in it ends the element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

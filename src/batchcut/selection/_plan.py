@@ -219,6 +219,13 @@ class BatchPlan:
             return cls(**arrays, **facts)
 
 
+def typical_batches(losses: Doubles, each: int) -> Ints:
+    """Ascending numbers of batches: so many of the lowest loss, of the highest, and around the median of losses (K,)."""
+    order = np.argsort(losses, kind="stable")
+    middle = max(0, (len(order) - each) // 2)
+    return np.unique(np.concatenate([order[:each], order[middle : middle + each], order[-each:]]))
+
+
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     """An array of an `.npz` file, whose checksum is proven as it is read to the end."""
     with archive.open(f"{name}.npy") as file:
