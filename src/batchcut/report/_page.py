@@ -27,6 +27,7 @@ from ._geometry import geometries
 from ._run import Run, read_runs
 from ._samples import Samples, files_of, read_texts, samples_of
 from ._svg import STYLES, key_mark, number, percent
+from ._verdict import finding
 
 _MOST_BYTES = 5_000_000
 
@@ -96,9 +97,11 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     data, sheet = explorer_data(plans, samples)
     return {
         "comparison": comparison,
-        "rows": [_row(comparison, group, place) for place, group in enumerate(comparison.groups)],
-        "finding": _finding(comparison),
-        "charts": [accuracy_chart(comparison), loss_chart(comparison), effective_size_chart(comparison)],
+        "rows": [_row(part, group) for part in comparison.tasks for group in part.groups],
+        "finding": finding(comparison),
+        "charts": [
+            chart(part) for part in comparison.tasks for chart in (accuracy_chart, loss_chart, effective_size_chart)
+        ],
         "time": time_chart(comparison),
         "parts": PARTS,
         "histograms": loss_histograms(comparison),
@@ -118,47 +121,22 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     }
 
 
-def _row(comparison: Comparison, group: Group, place: int) -> dict[str, Any]:
-    reached = comparison.steps_to_baseline(group)
+def _row(comparison: Comparison, group: Group) -> dict[str, Any]:
+    reached, losses = comparison.steps_to_baseline(group), group.planned_losses
+    steps = "never" if reached is None else f"{reached:,} of {group.steps:,}"
     return {
+        "task": comparison.task,
         "label": group.label,
-        "key": key_mark(place % STYLES),
+        "key": key_mark(group.place % STYLES),
         "seeds": len(group.runs),
         "top1": percent(group.top1),
         "spread": f"± {group.spread * 100:.2g}" if math.isfinite(group.spread) else "",
-        "to_baseline": "never" if reached is None else f"{reached:,} of {group.steps:,}",
+        "to_baseline": "–" if comparison.baseline is None else steps,
         "planning": f"{group.seconds('planning'):.2f}",
         "loss": number(group.mean_loss),
         "effective": f"{group.effective_size:,.0f}" if math.isfinite(group.effective_size) else "–",
-        "hardness": f"{group.hardness:.2f} ×" if math.isfinite(group.hardness) else "–",
+        "planned": "–" if losses is None else f"{number(losses[0])} against {number(losses[1])}",
     }
-
-
-def _finding(comparison: Comparison) -> str:
-    """In a sentence or two, which method came out ahead, whichever it is."""
-    scored = [group for group in comparison.groups if group.finals]
-    if not scored:
-        return "No run is finished yet."
-    best = max(scored, key=lambda group: group.top1)
-    base = comparison.baseline
-    if base is None or len(scored) == 1:
-        return f"The highest top-1 accuracy is that of {best.label}: {percent(best.top1)}."
-    if best is base:
-        if any(group.top1 == base.top1 for group in scored if group is not base):
-            return f"No plan beats shuffled batches here: the highest top-1 accuracy is {percent(base.top1)}."
-        return (
-            f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
-        )
-    reached = comparison.steps_to_baseline(best)
-    lead = best.top1 - base.top1
-    finding = f"{best.label} ends {lead * 100:.1f} points above shuffled batches"
-    finding += f" ({percent(best.top1)} against {percent(base.top1)})"
-    if reached is not None and reached < best.steps:
-        finding += f" and passes their result after {reached / best.steps:.0%} of the steps"
-    spread = max((group.spread for group in (best, base) if math.isfinite(group.spread)), default=0.0)
-    finding += "; that is no more than seeds differ by." if lead <= spread else "."
-    behind = [group.label for group in scored if group is not base and group.top1 < base.top1]
-    return finding + (f" Behind shuffled batches: {', '.join(behind)}." if behind else "")
 
 
 def _setting(runs: Sequence[Run]) -> str:
@@ -167,9 +145,15 @@ def _setting(runs: Sequence[Run]) -> str:
     sizes = {run.batch_size for run in runs}
     temperatures = {run.temperature for run in runs}
     seeds = sorted({run.seed for run in runs})
-    parts = [f"data {', '.join(sorted(names))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
+    parts = [f"data {', '.join(map(_short_name, sorted(names)))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
     parts.append(f"temperature {', '.join(map(str, sorted(temperatures)))}")
     return ", ".join([*parts, f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"])
+
+
+def _short_name(name: str) -> str:
+    """The name of data, of which a path shows its end."""
+    kind, colon, path = name.partition(":")
+    return f"{kind}{colon}{Path(path).name}" if colon else kind
 
 
 def _differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
