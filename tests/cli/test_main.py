@@ -17,6 +17,7 @@ from batchcut.cli._app import VERBS, parsed
 from batchcut.cli._paper import List, Run
 from batchcut.cli._theory import Theory
 from batchcut.paper import claims
+from batchcut.selection import Shuffle
 
 BASH = shutil.which("bash")
 FULL = Path("/dev/full")

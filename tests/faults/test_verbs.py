@@ -247,7 +247,9 @@ OTHERS = [
     Fault("report u.npy", r"u\.npy must be a plan saved by BatchPlan\.save; got "),
     Fault("report plan.npz", r"--embeddings must name two \.npy files, or one file with both sides, for the plan in p"),
     Fault("report plan.npz run", r"RUN must be one plan, or folders of runs; got plan\.npz run"),
-    Fault("report run --embeddings u.npy v.npy", r"--embeddings must be given with the file of a plan; folders of runs"),
+    Fault(
+        "report run --embeddings u.npy v.npy", r"--embeddings must be given with the file of a plan; folders of runs"
+    ),
     Fault("report plan.npz --embeddings u.npy", r"V must be given where U is a \.npy file"),
     Fault("report plan.npz --embeddings pairs.npz", r"u must have shape \(N, d\) with N = 24, the samples of the plan"),
     Fault("report plan.npz --embeddings x.npz -o x.npz", r"--out must be another file than those that are read; got x"),

@@ -27,7 +27,11 @@ def test_as_few_settings_as_tell_groups_apart_and_how_many_more_differ() -> None
         {"epochs": "9", "optimizer.name": "'adamw'", "optimizer.momentum": "0.8", "same": "1"},
     ]
     labels = labels_of(["Cut"] * 3, tables)
-    assert labels == ["Cut, epochs 5, momentum 0.9 (+1)", "Cut, epochs 5, momentum 0.8 (+1)", "Cut, epochs 9, momentum 0.8 (+1)"]
+    assert labels == [
+        "Cut, epochs 5, momentum 0.9 (+1)",
+        "Cut, epochs 5, momentum 0.8 (+1)",
+        "Cut, epochs 9, momentum 0.8 (+1)",
+    ]
     assert labels_of(["Cut", "Shuffle"], tables[:2]) == ["Cut", "Shuffle"]
 
 
@@ -38,7 +42,10 @@ def test_one_task_needs_no_name() -> None:
 
 
 TABLES = st.lists(
-    st.dictionaries(st.sampled_from(["a.b", "c", "data.name"]), st.text(max_size=80)), min_size=1, max_size=5, unique_by=str
+    st.dictionaries(st.sampled_from(["a.b", "c", "data.name"]), st.text(max_size=80)),
+    min_size=1,
+    max_size=5,
+    unique_by=str,
 )
 
 

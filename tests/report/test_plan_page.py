@@ -25,15 +25,17 @@ Change = Callable[[], dict[str, Any]]
 def loss_of(members: Any) -> float:
     """−log softmax of the positives, mean over both directions, sample by sample."""
     scores = U[members].astype(float) @ V[members].astype(float).T / TEMPERATURE
-    both = [
-        np.log(np.exp(table[i]).sum()) - table[i, i] for table in (scores, scores.T) for i in range(len(members))
-    ]
+    both = [np.log(np.exp(table[i]).sum()) - table[i, i] for table in (scores, scores.T) for i in range(len(members))]
     return float(np.mean(both))
 
 
 def suspected(batches: Any) -> float:
     found = [
-        U[i] @ V[j] + U[j] @ V[i] >= U[i] @ V[i] + U[j] @ V[j] for members in batches for i in members for j in members if i < j
+        U[i] @ V[j] + U[j] @ V[i] >= U[i] @ V[i] + U[j] @ V[j]
+        for members in batches
+        for i in members
+        for j in members
+        if i < j
     ]
     return float(np.mean(found))
 
@@ -131,13 +133,25 @@ def test_a_short_batch_and_a_plan_with_repeats(tmp_path: Path) -> None:
 
 BAD: list[tuple[Change, type[Exception], str]] = [
     (lambda: {"plan": None}, TypeError, r"^plan must be a BatchPlan; a loader has none before .* epoch; got NoneType$"),
-    (lambda: {"u": U[:5]}, ValueError, r"^u must have shape \(N, d\) with N = 96, the samples of the plan; got \(5, 8\)$"),
+    (
+        lambda: {"u": U[:5]},
+        ValueError,
+        r"^u must have shape \(N, d\) with N = 96, the samples of the plan; got \(5, 8\)$",
+    ),
     (lambda: {"v": V[:, :4]}, ValueError, r"^v must have the shape of u, \(96, 8\); got \(96, 4\)$"),
     (lambda: {"v": V * np.nan}, ValueError, r"^v must hold finite numbers; got others$"),
     (lambda: {"u": 0 * U}, ValueError, r"^u and v must hold embeddings of at least 8 samples, a batch; got 0$"),
     (lambda: {"texts": ["a"]}, ValueError, r"^texts must hold one for each of the 96 samples of the plan; got 1$"),
-    (lambda: {"labels": np.arange(3)}, ValueError, r"^labels must hold one for each of the 96 samples of the plan; got 3$"),
-    (lambda: {"labels": np.zeros(96)}, ValueError, r"^labels must hold an integer or a word for each sample; got float64"),
+    (
+        lambda: {"labels": np.arange(3)},
+        ValueError,
+        r"^labels must hold one for each of the 96 samples of the plan; got 3$",
+    ),
+    (
+        lambda: {"labels": np.zeros(96)},
+        ValueError,
+        r"^labels must hold an integer or a word for each sample; got float64",
+    ),
     (lambda: {"images": np.zeros((96, 2, 3))}, TypeError, r"^pixels must hold uint8; got float64$"),
 ]
 

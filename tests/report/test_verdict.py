@@ -49,7 +49,9 @@ def text(folder: Path, gains: dict[str, list[float]]) -> str:
 
 def test_one_seed_is_no_verdict(tmp_path: Path) -> None:
     said = text(tmp_path, {"shuffle": [0.0], "cut": [0.3]})
-    assert said.startswith("Cut ends 30.0 points above shuffled batches (90 % against 60 %) and passes their result after ")
+    assert said.startswith(
+        "Cut ends 30.0 points above shuffled batches (90 % against 60 %) and passes their result after "
+    )
     assert said.endswith("But one seed is no verdict: nothing says how much runs differ by chance.")
     assert "one seed is no verdict" in text(tmp_path / "alone", {"cut": [0.3]})
 

@@ -17,8 +17,8 @@ from ._records import Images as Images
 from ._records import Pairs as Pairs
 from ._records import Split as Split
 
-# `check_name`, `check_there`, `names_of_sides`, `open_arrays`, `open_npy`, `places` and `rows_of_lists` are for the other
-# packages alone.
+# `check_name`, `check_there`, `names_of_sides`, `open_arrays`, `open_npy`, `places` and `rows_of_lists` are for the
+# other packages alone.
 __all__ = [
     "CorruptedImages",
     "FunctionSearch",

@@ -130,7 +130,9 @@ class Comparison:
         for group in self.groups:
             found.setdefault(task_of(group.runs[0]), []).append(group)
         names = task_names(list(found))
-        return tuple(Comparison(groups=tuple(part), task=name) for part, name in zip(found.values(), names, strict=True))
+        return tuple(
+            Comparison(groups=tuple(part), task=name) for part, name in zip(found.values(), names, strict=True)
+        )
 
     @property
     def baseline(self) -> Group | None:
@@ -163,7 +165,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
     names = dict(zip(tasks, task_names(tasks), strict=True))
     kinds = [", ".join(filter(None, (family[0].method, names[task_of(family[0])]))) for family in members]
     labels = labels_of(kinds, settings)
-    order = sorted(range(len(members)), key=lambda at: (tasks.index(task_of(members[at][0])), _rank(members[at][0], labels[at])))
+    order = sorted(
+        range(len(members)), key=lambda at: (tasks.index(task_of(members[at][0])), _rank(members[at][0], labels[at]))
+    )
     groups = [Group(label=labels[at], runs=members[at], place=place) for place, at in enumerate(order)]
     return Comparison(groups=tuple(groups))
 

@@ -24,7 +24,9 @@ def task_of(run: Run) -> Task:
     """
     data = run.config.get("data", {})
     read = run.starts[0].get("data") if run.starts else None  # which tells versions of one name apart
-    facts = {f"data.{name}": data.get(name) for name in ("name", "train", "test")} | {"data.name": read or data.get("name")}
+    facts = {f"data.{name}": data.get(name) for name in ("name", "train", "test")} | {
+        "data.name": read or data.get("name")
+    }
     if not str(data.get("name")).startswith(_WITHOUT_VIEWS):
         facts |= {f"views.{name}": value for name, value in run.config.get("views", {}).items()}
     return tuple((name, str(value)) for name, value in facts.items() if value is not None)
@@ -86,10 +88,10 @@ def _values(name: str, values: list[str]) -> list[str]:
 
 def _without_what_is_common(values: list[str]) -> list[str]:
     """The values without the whole words that all begin with and all end with."""
-    start = commonprefix(values)
+    start = commonprefix(values)  # noqa: RUF071  letter by letter, and then back to the end of a word
     start = start[: max((start.rfind(end) for end in _ENDS), default=-1) + 1]
     rest = [value[len(start) :] for value in values]
-    end = commonprefix([value[::-1] for value in rest])[::-1]
+    end = commonprefix([value[::-1] for value in rest])[::-1]  # noqa: RUF071
     end = end[min((place for place in map(end.find, _ENDS) if place >= 0), default=len(end)) :]
     short = [value[: len(value) - len(end)] for value in rest]
     return short if all(short) else values
@@ -104,4 +106,3 @@ def _cut(text: str, most: int) -> str:
 def _order(name: str) -> tuple[int, str]:
     """Settings that people change come first."""
     return next((place for place, start in enumerate(_FIRST) if name.startswith(start)), len(_FIRST)), name
-

@@ -51,8 +51,8 @@ def write_plan_report(
 ) -> Path:
     """Writes a page on the batches of a plan and returns its path; nothing else of a training is needed.
 
-    All is measured by the embeddings given, planned and shuffled batches alike. A loader's bank has them, as they are by
-    now: `write_plan_report(loader.plan, loader.bank.u, loader.bank.v, "plan.html")`.
+    All is measured by the embeddings given, planned and shuffled batches alike. A loader's bank has them, as they are
+    by now: `write_plan_report(loader.plan, loader.bank.u, loader.bank.v, "plan.html")`.
 
     Args:
         plan: The batches.
@@ -119,8 +119,8 @@ def _content(plan: BatchPlan, u: Array, v: Array, samples: Samples) -> dict[str,
 
 def _few(known: int, plan: BatchPlan) -> str:
     return (
-        f"{known:,} of {plan.count:,} samples have an embedding. Losses are those of these; what a step on a batch is worth "
-        "is not measured before all have one."
+        f"{known:,} of {plan.count:,} samples have an embedding. Losses are those of these; what a step on a batch is "
+        "worth is not measured before all have one."
     )
 
 
@@ -143,9 +143,7 @@ def _measured(plan: BatchPlan, u: Array, v: Array, labels: Array | None) -> Meas
         losses[place] = contrastive_loss(similarity / plan.temperature)
         suspects += int(suspected_pairs(similarity).sum())
         pairs += len(rows) * (len(rows) - 1)
-    return Measured(
-        losses=losses, suspected=suspects / max(1, pairs), same_class=same_class_share(plan, labels)
-    )
+    return Measured(losses=losses, suspected=suspects / max(1, pairs), same_class=same_class_share(plan, labels))
 
 
 def _kept(plan: BatchPlan, shuffled: BatchPlan, u: Array, v: Array) -> dict[str, Array]:

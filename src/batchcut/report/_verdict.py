@@ -77,7 +77,8 @@ def _finding(part: Comparison) -> str:
     best = max(rivals, key=lambda group: group.top1)
     ahead = lead(best, base, among=len(rivals))
     scores = f"({percent(best.top1)} against {percent(base.top1)})"
-    return f"{_verdict(best.label, ahead, scores)}{_sooner(part, best, ahead)}. {_doubt(ahead)}{_others(rivals, best, base)}"
+    verdict = _verdict(best.label, ahead, scores) + _sooner(part, best, ahead)
+    return f"{verdict}. {_doubt(ahead)}{_others(rivals, best, base)}"
 
 
 def _verdict(label: str, ahead: Lead, scores: str) -> str:
@@ -117,7 +118,9 @@ def _without_baseline(scored: list[Group]) -> str:
     best, *rest = sorted(scored, key=lambda group: -group.top1)
     if not rest:
         spread = f" ± {best.spread * 100:.2g}" if math.isfinite(best.spread) else f" ({_ONE_SEED})"
-        return f"The top-1 accuracy of {best.label} is {percent(best.top1)}{spread}; there is nothing to compare it with."
+        return (
+            f"The top-1 accuracy of {best.label} is {percent(best.top1)}{spread}; there is nothing to compare it with."
+        )
     ahead = lead(best, rest[0], among=math.comb(len(scored), 2))
     scores = f"({percent(best.top1)} against {percent(rest[0].top1)})"
     return f"{best.label} is {ahead.mean * 100:.1f} points above {rest[0].label}, the next {scores}. {_doubt(ahead)}"

@@ -220,7 +220,7 @@ class BatchPlan:
 
 
 def typical_batches(losses: Doubles, each: int) -> Ints:
-    """Ascending numbers of batches: so many of the lowest loss, of the highest, and around the median of losses (K,)."""
+    """Numbers of batches, ascending: by losses (K,), so many of the easiest, of the hardest, and around the median."""
     order = np.argsort(losses, kind="stable")
     middle = max(0, (len(order) - each) // 2)
     return np.unique(np.concatenate([order[:each], order[middle : middle + each], order[-each:]]))
