@@ -32,6 +32,8 @@ Setting = bool | int | float | str | None
 class BatchPlan:
     """K batches of B sample indices: a frozen record that cannot be invalid.
 
+    Iterated, it gives the indices of each batch: `DataLoader(dataset, batch_sampler=BatchPlan.load("plan.npz"))`.
+
     Two plans are equal if they were asked for alike and came out alike; the seconds, and whether the effective size is
     measured, are not compared.
 
