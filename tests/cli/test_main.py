@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.report._folders import write_run
 
@@ -16,6 +17,7 @@ from batchcut.cli._app import VERBS, parsed
 from batchcut.cli._paper import List, Run
 from batchcut.cli._theory import Theory
 from batchcut.paper import claims
+from batchcut.selection import Shuffle
 
 BASH = shutil.which("bash")
 FULL = Path("/dev/full")
@@ -271,6 +273,23 @@ def test_report_prints_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out) == {"report": str(out), "bytes": out.stat().st_size}
     assert run("report", str(tmp_path / "cut"), "--out", str(out), "--quiet") == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_report_of_a_plan(together: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    u, v = np.random.default_rng(0).standard_normal((2, 24, 6)).astype(np.float32)
+    Shuffle()(u, v, batch_size=4).save(tmp_path / "plan.npz")
+    np.savez(tmp_path / "both.npz", image=u, text=v)
+    np.save(tmp_path / "u.npy", u)
+    np.save(tmp_path / "v.npy", v)
+    (tmp_path / "texts").write_text("".join(f"sample number {place}\n" for place in range(24)))
+    names = ["both.npz"] if together else ["u.npy", "v.npy"]
+    files = [str(tmp_path / name) for name in names]
+    out = tmp_path / "plan.html"
+    words = ("--texts", str(tmp_path / "texts"), "--out", str(out))
+    assert run("report", str(tmp_path / "plan.npz"), "--embeddings", *files, *words) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert "sample number 17" in out.read_text(encoding="utf-8")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,6 +149,22 @@ def test_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     error = capsys.readouterr().err
     for text in ("warning: the embeddings look collapsed", "are not normalised", "1 pairs are exact copies"):
         assert text in error
+    assert "groups keep them apart, where a margin only takes their weight away" in error
+
+
+@pytest.mark.parametrize("margin", ["0.05", "none"])
+def test_the_table_counts_what_the_margin_takes_the_weight_of(
+    margin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    u, v = make_pairs(16)
+    np.savez(tmp_path / "x.npz", u=np.concatenate([u[:15], u[:1]]), v=np.concatenate([v[:15], v[:1]]))
+    words = (tmp_path / "x.npz", "--batch-size", 16, "--margin", margin)
+    assert run(*words, "--json") == 0
+    count = json.loads(capsys.readouterr().out)["margin_pairs"]
+    assert run(*words) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "too similar, together" in line)
+    assert row.replace("│", "").split()[3:] == (["no", "margin", "–"] if margin == "none" else [str(count), "–"])
+    assert (count > 0) == (margin != "none")
 
 
 BAD = [

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,10 +68,76 @@ def done(trained: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained, tmp_path / "done")
 
 
-@pytest.mark.parametrize(("words", "encoder"), [((), "small-resnet"), (("--data", "functions"), "mlp")])
-def test_the_recipe_follows_the_data(words: tuple[str, ...], encoder: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "recipe"),
+    [
+        ((), "digits"),
+        (("--data", "digits"), "digits"),
+        (("--data", "functions"), "pairs"),
+        (("data.name='pairs:x.npz'",), "pairs"),
+        (("--data", "folder:photos"), "images"),
+        (("--data", "cifar10"), "images"),
+        (("--data", "folder:photos", "--recipe", "digits"), "digits"),
+    ],
+)
+def test_the_recipe_follows_the_data(words: tuple[str, ...], recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*words, "--show", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["model"]["encoder"] == encoder
+    shown = json.loads(capsys.readouterr().out)
+    assert run("--recipe", recipe, "--show", "--json") == 0
+    named = json.loads(capsys.readouterr().out)
+    assert shown | {"data": None} == named | {"data": None}
+
+
+def test_images_of_many_sizes_are_said_to_be_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for row in range(12):
+        write_picture(tmp_path / "images" / f"{row:02}.png", random_pixels(1, 3, 8 + row % 3, seed=row)[0])
+    words = ("--data", f"folder:{tmp_path / 'images'}", "epochs=1", "batch_size=4", "model.width=2", "model.dim=4")
+    assert run(*words, "-o", tmp_path / "run") == 0
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("recipe images, chosen by the data (--recipe names another, --show prints all settings): ")
+    assert first.endswith(": 1 epochs, batches of 4, small-resnet")
+    wanted = "images of 3 sizes, from 8 × 8 to 10 × 10, are scaled and their middle cut out, to 8 × 8"
+    assert second == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "folder:nowhere"), "nowhere: no such folder; "),
+        (("data.name='folder:nowhere'",), "nowhere: no such folder; "),
+        (("--data", "pairs:nowhere.npz"), "nowhere.npz: no such file; "),
+        (("--data", "pairs:u.npy,v.npy"), "u.npy: no such file; "),
+    ],
+)
+def test_data_that_are_not_there_are_missed_before_torch_is_loaded(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "batchcut.training", None)  # which loads torch: to import it fails
+    assert said in refused(capsys, *words)
+
+
+def test_settings_that_name_data_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.toml").write_text("[data]\nname = 'folder:nowhere'\n")
+    monkeypatch.setattr("batchcut.training._run._fabric", _interrupted)  # which loads Lightning
+    assert "nowhere: no such folder; " in refused(capsys, "--config", tmp_path / "x.toml")
+
+
+def test_any_two_arrays_are_pairs(tmp_path: Path) -> None:
+    image, text = np.random.default_rng(0).standard_normal((2, 60, 8)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", image=image, text=text)
+    np.savez(tmp_path / "y.npz", u=image, v=text)
+    for name in "xy":
+        words = ("--data", f"pairs:{tmp_path / name}.npz", *SMALL)
+        assert run(*words, "-o", tmp_path / name, "--quiet") == 0
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in "xy"]
+    assert weights[0] == weights[1]
 
 
 def test_the_environment_names_the_data(trained: Path, pairs: str) -> None:
@@ -84,7 +151,8 @@ def test_a_table_at_the_end_and_a_line_for_each_evaluation(
     said = capsys.readouterr()
     for expected in ("steps", "24", "top-1", "MRR", "median rank", "seconds planning"):
         assert expected in said.out
-    first, second = said.err.splitlines()
+    opening, first, second = said.err.splitlines()
+    assert opening.startswith("recipe pairs, chosen by the data")
     assert first.startswith("epoch 1, step 12: loss ")
     assert second.startswith("epoch 2, step 24: loss ")
 
@@ -95,7 +163,7 @@ def test_json_and_nothing_else(pairs: str, tmp_path: Path, capsys: pytest.Captur
     summary = json.loads(said.out)
     assert summary["steps"] == 24
     assert summary["scores"] == json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
-    assert all(line.startswith("epoch ") for line in said.err.splitlines())
+    assert all(line.startswith(("epoch ", "recipe ")) for line in said.err.splitlines())
 
 
 def test_quiet_prints_nothing(pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

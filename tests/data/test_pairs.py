@@ -54,7 +54,7 @@ def test_a_comma_in_a_name(tmp_path: Path) -> None:
     [
         (
             {"train_u": np.zeros(0)},
-            "must hold arrays named train_u, train_v, test_u, test_v, or u and v; got test_u, test_v",
+            "must hold arrays named train_u, train_v, test_u, test_v, or u and v, or just two; got test_u, test_v",
         ),
         ({"train_u": np.zeros((29, 5))}, "train_u and train_v: v must have as many rows as u, 29; got 30"),
         ({"test_u": np.zeros((8, 4))}, r"test must hold features as wide as train's, \(5, 3\); got \(4, 3\)"),

@@ -300,6 +300,16 @@ OTHERS = [
         flipped("run/checkpoints/step-00000008.safetensors"),
     ),
     Fault("report", r"RUN must name at least one run; `batchcut train` or `batchcut demo` makes one"),
+    Fault("report u.npy", r"u\.npy must be a plan saved by BatchPlan\.save; got "),
+    Fault("report plan.npz", r"--embeddings must name two \.npy files, or one file with both sides, for the plan in p"),
+    Fault("report plan.npz run", r"RUN must be one plan, or folders of runs; got plan\.npz run"),
+    Fault(
+        "report run --embeddings u.npy v.npy", r"--embeddings must be given with the file of a plan; folders of runs"
+    ),
+    Fault("report plan.npz --embeddings u.npy", r"V must be given where U is a \.npy file"),
+    Fault("report plan.npz --embeddings pairs.npz", r"u must have shape \(N, d\) with N = 24, the samples of the plan"),
+    Fault("report plan.npz --embeddings x.npz -o x.npz", r"--out must be another file than those that are read; got x"),
+    Fault("report plan.npz --embeddings x.npz --texts texts.txt", r"--texts must hold one for each of the 24 samples"),
     Fault("report images", r"RUN must be the folder of a run, or a folder of such; images has no config\.toml"),
     Fault(
         "report run -o run/config.toml", r"--out must lie outside the run in .*run, which is whole as it is; got run/c"

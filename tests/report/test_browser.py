@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 from tests._browser import opened
 from tests.conftest import OpenPage
+from tests.report._folders import BATCH, SAMPLES, embeddings, write_run
 
-from batchcut.report import write_report
+from batchcut.report import write_plan_report, write_report
+from batchcut.selection import Cut
 
 CHOSEN = "document.querySelector('#members [aria-pressed=true]').dataset.sample"
 
@@ -153,3 +156,52 @@ def test_axe_finds_nothing(open_page: OpenPage, path: Path, width: int, dark: bo
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
     assert len(results.response["passes"]) > 20
+
+
+@pytest.fixture(scope="module")
+def plan_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a plan, with texts and classes."""
+    u, v = embeddings(SAMPLES, np.random.default_rng(0))
+    plan = Cut(margin=None)(u, v, batch_size=BATCH)
+    texts = [f"text number {place}, which is rather long for a phone" for place in range(SAMPLES)]
+    labels = [f"class-{place % 5}" for place in range(SAMPLES)]
+    out = tmp_path_factory.mktemp("plan") / "plan.html"
+    return write_plan_report(plan, u, v, out, texts=texts, labels=labels)
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_of_a_plan_is_clicked_through_and_open_to_all(
+    open_page: OpenPage, plan_path: Path, width: int
+) -> None:
+    page = open_page(plan_path, width=width)
+    page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for kind in ("hardest", "median", "easiest", "shuffled"):
+        page.select_option("#kind", kind)
+        assert page.locator("#members button").count() == BATCH
+    page.fill("#search", "text number 17")
+    page.click("#found li:last-child button")
+    assert page.evaluate(CHOSEN) == "17"
+    results = Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_long_labels_and_many_tasks_fit_a_phone(open_page: OpenPage, tmp_path: Path) -> None:
+    for name in ("pairs:/somewhere/far/away/embeddings_of_the_first_model_of_all", "digits"):
+        for method, note in (("shuffle", "a"), ("cut", "a"), ("cut", "b" * 200)):
+            place = tmp_path / "runs" / f"{name[:2]}-{method}-{note[:5]}"
+            config = write_run(place, method=method, settings=f"note = {note!r}") / "config.toml"
+            config.write_text(config.read_text().replace("'digits'", repr(name)))
+    page = open_page(write_report([tmp_path / "runs"], tmp_path / "report.html"), width=360)
+    page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.results tbody th[scope=row]')].map((e) => e.getBoundingClientRect().width)"
+    )
+    assert len(widths) == 6
+    assert max(widths) < 360 / 2  # room for a column beside the names, which stay in sight
+    ends = page.evaluate("[...document.querySelectorAll('svg .label')].map((e) => e.getBBox().x + e.getBBox().width)")
+    assert ends
+    assert max(ends) <= 440  # the width of a chart
+    results = Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()

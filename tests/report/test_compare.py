@@ -103,12 +103,30 @@ def test_runs_without_scores_have_no_numbers(tmp_path: Path) -> None:
     assert len(group.accuracy().steps) == 0
 
 
-def test_hardness_is_the_ratio_on_the_same_embeddings(runs: Path) -> None:
-    cut = compare([read_run(path) for path in runs_in(runs)]).groups[1]
+def test_losses_as_planned_are_beside_those_of_shuffled_batches_by_the_same_embeddings(runs: Path) -> None:
+    shuffled, cut = compare([read_run(path) for path in runs_in(runs)]).groups
     lines = [json.loads(line) for run in cut.runs for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-    ratios = [line["mean_loss"] / line["shuffled_loss"] for line in lines if line["event"] == "plan"]
-    assert cut.hardness == pytest.approx(statistics.fmean(ratios))
-    assert cut.hardness > 1
+    plans = [line for line in lines if line["event"] == "plan"]
+    wanted = [statistics.fmean(plan[name] for plan in plans) for name in ("mean_loss", "shuffled_loss")]
+    assert cut.planned_losses == pytest.approx(wanted)
+    assert wanted[0] > wanted[1]
+    assert shuffled.planned_losses is None
+
+
+def test_runs_on_other_data_or_with_another_test_are_another_task(tmp_path: Path) -> None:
+    for name, settings in (("a", {}), ("b", {"data": "pairs:/data/long/b.npz"}), ("c", {"test": 50})):
+        for method in ("shuffle", "cut"):
+            folder = write_run(tmp_path / f"{name}-{method}", method=method)
+            text = (folder / "config.toml").read_text()
+            text = text.replace("'digits'", repr(settings.get("data", "digits")))
+            (folder / "config.toml").write_text(text.replace("[data]", f"[data]\ntest = {settings.get('test', 10)}"))
+    comparison = compare([read_run(path) for path in runs_in(tmp_path)])
+    assert comparison.baseline is None
+    assert [[group.method for group in part.groups] for part in comparison.tasks] == [["Shuffle", "Cut"]] * 3
+    assert [part.baseline for part in comparison.tasks] == [part.groups[0] for part in comparison.tasks]
+    assert len({part.task for part in comparison.tasks} | {""}) == 4
+    assert len({group.label for group in comparison.groups}) == 6
+    assert [group.place for group in comparison.groups] == list(range(6))
 
 
 def test_the_effective_size_of_shuffled_epochs_is_the_batch_size(tmp_path: Path) -> None:

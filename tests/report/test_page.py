@@ -71,7 +71,7 @@ def test_where_shuffled_batches_win_the_page_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", method="shuffle")
     write_run(tmp_path / "runs" / "b", gain=-0.1)
     page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Shuffled batches came out ahead" in page
+    assert "No plan beats shuffled batches here: Cut ends 10.0 points below them (50 % against 60 %)." in page
     assert "never" in page
 
 
@@ -79,15 +79,19 @@ def test_where_plans_draw_level_the_page_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", method="shuffle")
     write_run(tmp_path / "runs" / "b")
     page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "No plan beats shuffled batches here: the highest top-1 accuracy is 60 %." in page
+    assert "Cut and shuffled batches end level (60 % against 60 %). But one seed is no verdict" in page
 
 
-def test_a_lead_within_the_spread_is_called_that(tmp_path: Path) -> None:
-    for seed in (0, 1, 2):
-        write_run(tmp_path / "runs" / f"s{seed}", method="shuffle", seed=seed)
-        write_run(tmp_path / "runs" / f"c{seed}", gain=0.005, seed=seed)
+def test_runs_on_different_data_are_not_ranked(tmp_path: Path) -> None:
+    for name, gain in (("digits", 0.0), ("pairs:gone.npz", 0.3)):
+        for method in ("shuffle", "cut"):
+            config = write_run(tmp_path / "runs" / f"{method}{gain}", method=method, gain=gain) / "config.toml"
+            config.write_text(config.read_text().replace("'digits'", repr(name)))
     page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "that is no more than seeds differ by." in page
+    assert "These runs are of different data or tests, and are not ranked against each other." in page
+    assert page.count("end level") == 2
+    assert len(re.findall('scope="rowgroup"', page)) == 2
+    assert len(re.findall(r"<figcaption>Retrieval accuracy \(top-1\), ", page)) == 2
 
 
 def test_texts_are_shown_and_cannot_end_the_script(tmp_path: Path) -> None:

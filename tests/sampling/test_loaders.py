@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.sampling._helpers import DIM, data_set, flat, pairs
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler
+from batchcut.selection import BatchPlan, Cut
 
 N, B, K = 43, 5, 8
 LOADERS: dict[str, dict[str, Any]] = {
@@ -166,3 +168,13 @@ def test_stateful_loader_in_a_later_epoch_of_a_plan_that_lasts(workers: int) -> 
     again.load_state_dict(state)
     expected = by_hand(False, 5, replan_every=3)
     assert [train(second.bank, again) for _ in range(3)] == [expected[2][4:], expected[3], expected[4]]
+
+
+def test_a_saved_plan_is_the_batch_sampler_of_any_loader(tmp_path: Path) -> None:
+    u, v = np.random.default_rng(0).standard_normal((2, 26, 4)).astype(np.float32)
+    plan = Cut()(u, v, batch_size=8, drop_last=False)
+    plan.save(tmp_path / "plan.npz")
+    loader = DataLoader(TensorDataset(torch.arange(26)), batch_sampler=BatchPlan.load(tmp_path / "plan.npz"))
+    assert len(loader) == 4
+    for _ in range(2):  # the same batches in the same order each epoch
+        assert [batch.tolist() for (batch,) in loader] == [members.tolist() for members in plan]

@@ -75,7 +75,7 @@ def test_there_is_a_cut_recipe_beside_each_cell() -> None:
 
 
 def test_every_recipe_is_complete() -> None:
-    assert len(recipe_names()) == 12 + 4 + 3
+    assert len(recipe_names()) == 12 + 4 + 4
     for name in recipe_names():
         assert isinstance(config_named(name), Config)
 

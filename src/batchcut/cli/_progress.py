@@ -131,10 +131,11 @@ class Watcher:
     """What `batchcut train` shows while it goes on: bars on a terminal, lines for evaluations and files.
 
     Of many processes the one that gets events shows them; before the first, the one that leads says that it works.
+    As soon as the data are read, `opening` is said, and what was done to make images of one size.
     """
 
-    def __init__(self, *, hidden: bool) -> None:
-        self._hidden = hidden
+    def __init__(self, *, hidden: bool, opening: str = "") -> None:
+        self._hidden, self._opening = hidden, opening
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
         self._bar = Shown(*columns, TimeLeft(), hidden=hidden)
         self._training: TaskID | None = None
@@ -159,6 +160,9 @@ class Watcher:
             self._progress(event)
         elif kind == "fetch":
             self._fetch(event["name"], event["done"], event["total"])
+        elif kind == "data":
+            for text in filter(None, (self._opening, event["note"])):
+                self._bar.line(text)
         elif kind == "step":
             self._loss = f"loss {event['loss']:.3f}"
         elif kind == "evaluation":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from batchcut.evaluation import Health
     from batchcut.selection import BatchPlan, Prospects, Selector
 
-_NAMES = (("u", "v"), ("train_u", "train_v"))
+_TRAINING_SIDES = ("train_u", "train_v")
 _SHUFFLED_BATCHES = 64  # of a set too large for memory, which say what shuffled ones are like
 _METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
 
@@ -253,6 +253,8 @@ class Select:
         table.add_row("effective batch size", worth, f"{shuffled.batch_size}")
         table.add_row("samples in a batch", f"{plan.coverage:.1%}", f"{shuffled.coverage:.1%}")
         table.add_row("of one group together", f"{plan.group_pairs:,}", f"{shuffled.group_pairs:,}")
+        within = "no margin" if plan.settings.get("margin") is None else f"{plan.margin_pairs:,}"
+        table.add_row("too similar, together", within, "–")
         table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")
         output = console()
         output.print(table)
@@ -295,7 +297,7 @@ class Select:
 
 def read_sides(first: Path, second: Path | None) -> tuple[Any, Any]:
     """The arrays u and v in one file or two, memory-mapped where the format allows it."""
-    from batchcut.data import open_arrays
+    from batchcut.data import names_of_sides, open_arrays
 
     if second is not None:
         for side in (first, second):
@@ -306,12 +308,9 @@ def read_sides(first: Path, second: Path | None) -> tuple[Any, Any]:
     if first.suffix == ".npy":
         raise ValueError("V must be given where U is a .npy file")
     arrays = open_arrays(str(first))
-    for names in _NAMES:
-        if all(name in arrays for name in names):
-            return arrays[names[0]], arrays[names[1]]
-    if len(arrays) == 2:
-        u, v = arrays.values()
-        return u, v
+    sides = names_of_sides(arrays) or _TRAINING_SIDES
+    if all(side in arrays for side in sides):
+        return arrays[sides[0]], arrays[sides[1]]
     raise invalid(str(first), "hold u and v, train_u and train_v, or just two arrays", ", ".join(arrays) or "none")
 
 

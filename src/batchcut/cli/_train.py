@@ -30,7 +30,8 @@ class Train:
     examples: ClassVar[tuple[tuple[str, str], ...]] = (
         ("batchcut train", "on the embedded digits"),
         ("batchcut train --recipe cifar100-small --root DATA", "on images"),
-        ("batchcut train --recipe pairs --data pairs:FILE", "on pairs of features"),
+        ("batchcut train --data folder:PATH", "on your own images"),
+        ("batchcut train --data pairs:FILE", "on pairs of features"),
         ("batchcut train --data functions", "on the Python functions on this machine"),
         ("batchcut train --recipe list", "the names of all recipes"),
         ("batchcut train epochs=5 optimizer.name=sgd --show", "all settings there are, with two changed"),
@@ -44,7 +45,7 @@ class Train:
 
     recipe: str | None = None
     """Start from the settings of this recipe; --recipe list prints the names. Left out, and with no --config:
-    digits, or pairs where --data says functions or pairs:FILE."""
+    by the data: digits, pairs for functions and pairs:FILE, images for all others."""
 
     config: Path | None = None
     """Start from the settings in this TOML file, such as the config.toml of a run."""
@@ -82,6 +83,8 @@ class Train:
 
     def run(self) -> int:
         """Trains and prints what came out."""
+        if self.resume is None and self.recipe != "list" and not self.show:
+            self._check_data()
         from batchcut.training import recipe_names, resume, to_toml, train
 
         from ._progress import Watcher
@@ -105,7 +108,7 @@ class Train:
                 text = to_toml(config)
                 self._show(tomllib.loads(text), lambda _: text.rstrip())
                 return DONE
-            with Watcher(hidden=self.quiet) as watcher:
+            with Watcher(hidden=self.quiet, opening=self._chosen_by_the_data(config)) as watcher:
                 result = train(config, self.run_folder or _folder_for(config), observe=watcher)
         if _leads():
             self._print(result)
@@ -140,10 +143,35 @@ class Train:
         return config_of(with_overrides(tree, overrides), source=", ".join(sources) or "settings")
 
     def _usual_recipe(self) -> str | None:
+        """That of digits, of pairs of features or of images, as the data are; None where there is a --config."""
         if self.config is not None:
             return None
-        data = self.data or ""
-        return "pairs" if data == "functions" or data.startswith("pairs:") else "digits"
+        name = self._named_data() or "digits"
+        if name == "functions" or name.startswith("pairs:"):
+            return "pairs"
+        return "digits" if name == "digits" else "images"
+
+    def _chosen_by_the_data(self, config: "Config") -> str:
+        """What is trained with, where nobody named a recipe for the data that was named."""
+        name = self._usual_recipe()
+        if self.recipe is not None or name is None or self._named_data() is None:
+            return ""
+        return (
+            f"recipe {name}, chosen by the data (--recipe names another, --show prints all settings): "
+            f"{config.epochs} epochs, batches of {config.batch_size}, {config.model.encoder}"
+        )
+
+    def _named_data(self) -> str | None:
+        """What --data or a word data.name=... says."""
+        words = [value for key, _, value in (word.partition("=") for word in self.settings) if key == "data.name"]
+        return self.data or (words[-1].strip("\"'") if words else None)
+
+    def _check_data(self) -> None:
+        """Refuses files that are not there before torch is loaded, which takes seconds."""
+        from batchcut.data import check_there
+
+        if (name := self._named_data()) is not None:
+            check_there(name)
 
     def _print(self, result: "Result") -> None:
         if self.quiet:

@@ -42,6 +42,16 @@ def open_arrays(address: str) -> Arrays:
     raise ValueError(f"pairs must be .npz, .safetensors, .parquet, two .npy files or a folder of them; got {address}")
 
 
+def names_of_sides(arrays: Arrays) -> tuple[str, str] | None:
+    """The names of the two sides: u and v; of just two arrays, theirs, in the order of the file; else None."""
+    if all(side in arrays for side in SIDES):
+        return SIDES
+    if len(arrays) != 2:
+        return None
+    first, second = arrays
+    return first, second
+
+
 def places_at(address: str) -> list[Path]:
     """The file or folder that an address names, or the files, with commas between."""
     if "," in address and not Path(address).exists():

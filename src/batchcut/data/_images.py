@@ -1,6 +1,7 @@
 """Images in files: `folder:PATH`, and what other sets need to find and decode theirs."""
 
 import errno
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,17 +33,24 @@ def load_folder(address: str, *, seed: int, image_size: int | None = None) -> Sp
     Where every image lies in a sub-folder, the sub-folders are the classes, numbered in the order of their names.
     For their size see `read_images`.
     """
-    folder = expanded(Path(address))
-    if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
+    folder = existing_folder(address)
     tests = [folder / part for part in _TEST_NAMES if (folder / part).is_dir()]
     parts = [folder / "train", tests[0]] if (folder / "train").is_dir() and tests else [folder]
     files = [_at_least_two(part) for part in parts]
     together = [path for part in files for path in part]  # so that all have one size, and one list of classes
-    images = Images(f"folder:{address}", read_images(together, size=image_size), _classes(together, parts))
+    pixels, note = read_images_with_note(together, size=image_size)
+    images = Images(f"folder:{address}", pixels, _classes(together, parts), note)
     if len(parts) == 1:
         return split_at_random(images, seed=seed)
     return Split(images.take(slice(None, len(files[0]))), images.take(slice(len(files[0]), None)))
+
+
+def existing_folder(address: str) -> Path:
+    """The folder at an address, if there is one."""
+    folder = expanded(Path(address))
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
+    return folder
 
 
 def _at_least_two(folder: Path) -> list[Path]:
@@ -78,6 +86,13 @@ def read_images(paths: Sequence[Path], *, size: int | None = None, channels: int
     is scaled and its middle cut out, to a square of `size`, or of the shortest side among them but at most 224.
     C is 1 where all images are grey, else 3, unless `channels` says so. Transparency is dropped.
     """
+    return read_images_with_note(paths, size=size, channels=channels)[0]
+
+
+def read_images_with_note(
+    paths: Sequence[Path], *, size: int | None = None, channels: int | None = None
+) -> tuple[Bytes, str]:
+    """What `read_images` gives, and in words what was done to make all images of one size; empty where nothing was."""
     with ThreadPoolExecutor(os.cpu_count()) as crew:
         heads = list(crew.map(_head, paths))
         sizes = {head[:2] for head in heads}
@@ -93,7 +108,15 @@ def read_images(paths: Sequence[Path], *, size: int | None = None, channels: int
 
         for _ in crew.map(read, range(len(paths)), chunksize=64):
             pass
-    return pixels
+    return pixels, _note(sizes, square)
+
+
+def _note(sizes: set[tuple[int, int]], square: int | None) -> str:
+    if square is None or sizes == {(square, square)}:
+        return ""
+    small, large = (f"{width} × {height}" for width, height in (f(sizes, key=math.prod) for f in (min, max)))
+    found = f"images of {small}" if len(sizes) == 1 else f"images of {len(sizes):,} sizes, from {small} to {large},"
+    return f"{found} are scaled and their middle cut out, to {square} × {square}"
 
 
 def _head(path: Path) -> tuple[int, int, bool]:

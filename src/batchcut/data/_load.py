@@ -1,5 +1,6 @@
 """From a name to a data set."""
 
+import errno
 from pathlib import Path
 
 from batchcut._errors import check_integer, invalid, wrong_type
@@ -7,7 +8,7 @@ from batchcut._errors import check_integer, invalid, wrong_type
 from ._arrays import places_at
 from ._fetch import Transfer, data_root, expanded
 from ._functions import load_functions
-from ._images import load_folder
+from ._images import existing_folder, load_folder
 from ._pairs import load_pairs
 from ._published import PUBLISHED, load_digits, load_published
 from ._records import Split
@@ -38,6 +39,17 @@ def places(name: str, *, root: Path | None = None) -> list[Path]:
     return [data_root(root)] if name in PUBLISHED else []
 
 
+def check_there(name: str) -> None:
+    """Refuses `folder:PATH` and `pairs:FILE` that are not there, at once: what reads them may be slow to begin."""
+    kind, _, address = name.partition(":")
+    if kind == "folder":
+        existing_folder(address)
+    elif kind == "pairs":
+        for place in places_at(address):
+            if not place.exists():
+                raise FileNotFoundError(errno.ENOENT, "no such file", str(place))
+
+
 def load(
     name: str,
     *,
@@ -56,8 +68,8 @@ def load(
     - `folder:PATH`: image files in `train` and `test` (or `val`), or in one folder that is split by the seed; classes
       where sub-folders name them.
     - `pairs:FILE`: two aligned arrays of features in `.npz`, `.safetensors`, `.parquet`, a folder of `.npy` files, or
-      two `.npy` files with a comma between them: `train_u`, `train_v`, `test_u`, `test_v`, or `u` and `v`, which are
-      split by the seed. What is named by parts in `.npy` or `.safetensors` stays memory-mapped.
+      two `.npy` files with a comma between them: `train_u`, `train_v`, `test_u`, `test_v`; or `u` and `v`, or just two
+      of any names, which are split by the seed. What is named by parts in `.npy` or `.safetensors` stays memory-mapped.
 
     Args:
         name: One of the names above.

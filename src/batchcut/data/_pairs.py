@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._arrays import PARTS, SIDES, SIDES_OF_PARTS, Array, Arrays, open_arrays
+from ._arrays import PARTS, SIDES, SIDES_OF_PARTS, Array, Arrays, names_of_sides, open_arrays
 from ._records import Pairs, Split, split_at_random
 
 _ROWS_AT_ONCE = 65_536
@@ -11,17 +11,18 @@ _ROWS_AT_ONCE = 65_536
 def load_pairs(address: str, *, seed: int) -> Split:
     """The pairs at `address`, which `open_arrays` takes.
 
-    The arrays are named `train_u`, `train_v`, `test_u` and `test_v`, or `u` and `v`, which are split at random by the
-    seed; in the second case the parts are copied into memory.
+    The arrays are named `train_u`, `train_v`, `test_u` and `test_v`, or `u` and `v`, or are just two, of other
+    names; those without parts are split at random by the seed, and copied into memory.
     """
     arrays = open_arrays(address)
     if all(name in arrays for name in SIDES_OF_PARTS):
         train, test = (_checked(address, arrays, f"{part}_u", f"{part}_v") for part in PARTS)
         return Split(train, test)
-    if all(name in arrays for name in SIDES):
-        return split_at_random(_checked(address, arrays, *SIDES), seed=seed)
+    sides = names_of_sides(arrays)
+    if sides is not None and not set(sides) & set(SIDES_OF_PARTS):  # of which some are missing
+        return split_at_random(_checked(address, arrays, *sides), seed=seed)
     raise ValueError(
-        f"{address} must hold arrays named {', '.join(SIDES_OF_PARTS)}, or {' and '.join(SIDES)}; "
+        f"{address} must hold arrays named {', '.join(SIDES_OF_PARTS)}, or {' and '.join(SIDES)}, or just two; "
         f"got {', '.join(sorted(arrays)) or 'none'}"
     )
 

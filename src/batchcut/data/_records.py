@@ -24,11 +24,13 @@ class Images:
         name: What the set is called.
         pixels: (N, C, H, W) uint8; C is 1 (grey) or 3 (red, green, blue).
         labels: (N,) classes counted from 0, or None where none are known.
+        note: What was done to files to make all images of one size, in words; empty where nothing was.
     """
 
     name: str
     pixels: Bytes
     labels: Ints | None
+    note: str = ""
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != np.uint8:
@@ -52,7 +54,7 @@ class Images:
 
     def take(self, rows: Ints | slice) -> "Images":
         """The images in these rows."""
-        return Images(self.name, self.pixels[rows], None if self.labels is None else self.labels[rows])
+        return Images(self.name, self.pixels[rows], None if self.labels is None else self.labels[rows], self.note)
 
 
 @dataclass(frozen=True, eq=False)

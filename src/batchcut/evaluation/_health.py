@@ -61,8 +61,8 @@ class Health:
             )
         if self.copies:
             found.append(
-                f"{self.copies:,} pairs are exact copies of earlier ones, and can be no negatives of them: give them "
-                "groups, or a margin"
+                f"{self.copies:,} pairs are exact copies of earlier ones, and can be no negatives of them: groups "
+                "keep them apart, where a margin only takes their weight away"
             )
         return tuple(found)
 

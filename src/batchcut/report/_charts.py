@@ -74,8 +74,8 @@ def loss_histograms(comparison: Comparison) -> list[Chart]:
     chosen = [epochs[at] for at in np.unique(np.linspace(0, len(epochs) - 1, _EPOCHS).round().astype(int))]
     shares = {
         epoch: [
-            (place % STYLES, np.histogram(one[epoch], edges)[0] / len(one[epoch]))
-            for place, one in enumerate(pooled)
+            (group.place % STYLES, np.histogram(one[epoch], edges)[0] / len(one[epoch]))
+            for group, one in zip(comparison.groups, pooled, strict=True)
             if epoch in one
         ]
         for epoch in chosen
@@ -103,7 +103,7 @@ def same_class_chart(comparison: Comparison, coverages: Sequence[Coverage], chan
     known = [one for one in coverages if np.isfinite(one.by_epoch[1]).all()]
     if not known:
         return None
-    style = {group.label: place % STYLES for place, group in enumerate(comparison.groups)}
+    style = {group.label: group.place % STYLES for group in comparison.groups}
     title = "Pairs of one class in a batch"
     epochs = np.unique(np.concatenate([one.by_epoch[0] for one in known]))
     level = np.full(2, chance)
@@ -148,6 +148,7 @@ def _curve_chart(
     y_text: Callable[[float], str],
     x_label: str = "step",
 ) -> Chart:
+    title += f", {comparison.task}" if comparison.task else ""
     svg = line_chart(
         _series(comparison.groups, curves),
         name=title,
@@ -164,14 +165,14 @@ def _series(groups: Sequence[Group], curves: Sequence[Curve]) -> list[Series]:
     return [
         Series(
             label=group.label,
-            style=place % STYLES,
+            style=group.place % STYLES,
             x=curve.steps,
             y=curve.mean,
             low=curve.low,
             high=curve.high,
             marks=True,
         )
-        for place, (group, curve) in enumerate(zip(groups, curves, strict=True))
+        for group, curve in zip(groups, curves, strict=True)
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._labels import Task, labels_of, task_names, task_of
 from ._run import Array, Run, Tree
 
 _ORDER = ("Shuffle", "Ordered", "Spectral", "Cut")
@@ -31,10 +32,12 @@ class Group:
     Attributes:
         label: the method, and what else sets the group apart.
         runs: by seed.
+        place: among all groups, by which it is drawn.
     """
 
     label: str
     runs: tuple[Run, ...]
+    place: int = 0
 
     @property
     def method(self) -> str:
@@ -73,10 +76,13 @@ class Group:
         return float(np.concatenate(losses).mean()) if any(map(len, losses)) else float("nan")
 
     @property
-    def hardness(self) -> float:
-        """How many times the loss of shuffled batches the planned ones have, by the same embeddings; the mean."""
-        events = [e for run in self.runs for e in run.events("plan") if e.get("shuffled_loss")]
-        return statistics.fmean(e["mean_loss"] / e["shuffled_loss"] for e in events) if events else float("nan")
+    def planned_losses(self) -> tuple[float, float] | None:
+        """The mean loss of batches as they were planned, and of shuffled ones by the same embeddings; over plans."""
+        events = [e for run in self.runs for e in run.events("plan") if e.get("shuffled_loss") and "mean_loss" in e]
+        if not events:
+            return None
+        planned, shuffled = (statistics.fmean(e[name] for e in events) for name in ("mean_loss", "shuffled_loss"))
+        return planned, shuffled
 
     @property
     def effective_size(self) -> float:
@@ -126,13 +132,26 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
-    """All groups, the shuffled one first.
+    """All groups, the shuffled one first; task by task, where there are several.
 
     Attributes:
         groups: in the order in which they are shown.
+        task: the data and the test, where there are others beside; else empty.
     """
 
     groups: tuple[Group, ...]
+    task: str = ""
+
+    @property
+    def tasks(self) -> "tuple[Comparison, ...]":
+        """The groups that learn from the same data for the same test: no others can be ranked."""
+        found: dict[Task, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(task_of(group.runs[0]), []).append(group)
+        names = task_names(list(found))
+        return tuple(
+            Comparison(groups=tuple(part), task=name) for part, name in zip(found.values(), names, strict=True)
+        )
 
     @property
     def baseline(self) -> Group | None:
@@ -167,12 +186,19 @@ def compare(runs: Sequence[Run]) -> Comparison:
     for run in runs:
         flat = flattened(run.config)
         flat.pop("seed", None)
-        families.setdefault(tuple(sorted((name, repr(value)) for name, value in flat.items())), []).append(run)
+        facts = [("", task_of(run)), *((name, repr(value)) for name, value in flat.items())]
+        families.setdefault(tuple(sorted((name, str(fact)) for name, fact in facts)), []).append(run)
     settings = [dict(key) for key in families]
     members = [tuple(sorted(family, key=lambda run: run.seed)) for family in families.values()]
-    labels = _labels([family[0].method for family in members], settings)
-    groups = [Group(label=label, runs=family) for label, family in zip(labels, members, strict=True)]
-    return Comparison(groups=tuple(sorted(groups, key=_rank)))
+    tasks = list(dict.fromkeys(task_of(family[0]) for family in members))
+    names = dict(zip(tasks, task_names(tasks), strict=True))
+    kinds = [", ".join(filter(None, (family[0].method, names[task_of(family[0])]))) for family in members]
+    labels = labels_of(kinds, settings)
+    order = sorted(
+        range(len(members)), key=lambda at: (tasks.index(task_of(members[at][0])), _rank(members[at][0], labels[at]))
+    )
+    groups = [Group(label=labels[at], runs=members[at], place=place) for place, at in enumerate(order)]
+    return Comparison(groups=tuple(groups))
 
 
 def flattened(tree: Tree, prefix: str = "") -> dict[str, Any]:
@@ -189,19 +215,8 @@ def _last_scores(group: Group) -> dict[int, float]:
     return {seed: float(events[-1]["top1"]) for seed, events in scores.items() if events}
 
 
-def _rank(group: Group) -> tuple[int, str]:
-    return _ORDER.index(group.method) if group.method in _ORDER else len(_ORDER), group.label
-
-
-def _labels(methods: list[str], settings: list[dict[str, str]]) -> list[str]:
-    """The method's name, with the settings that differ among groups of one method."""
-    labels = []
-    for method, mine in zip(methods, settings, strict=True):
-        rivals = [other for name, other in zip(methods, settings, strict=True) if name == method]
-        names = sorted({name for other in rivals for name in {*mine, *other} if mine.get(name) != other.get(name)})
-        differing = [f"{name.rpartition('.')[2]} {mine.get(name, 'none').strip(chr(39))}" for name in names]
-        labels.append(", ".join([method, *differing]))
-    return labels
+def _rank(run: Run, label: str) -> tuple[int, str]:
+    return _ORDER.index(run.method) if run.method in _ORDER else len(_ORDER), label
 
 
 def _series(run: Run, kind: str, name: str) -> tuple[Array, Array]:

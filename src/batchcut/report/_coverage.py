@@ -76,7 +76,7 @@ def _coverage(group: Group, labels: Array | None, shown: ShownPlan | None) -> Co
                 raise invalid(str(run.path / "plans"), f"hold plans of one set, of {len(times)} samples", len(used))
             times = used if times is None else times + used
             pairs = max(1, sum(len(members) * (len(members) - 1) // 2 for members in plan))
-            shares = (plan.margin_pairs / pairs, plan.group_pairs / pairs, _same_class(plan, labels))
+            shares = (plan.margin_pairs / pairs, plan.group_pairs / pairs, same_class_share(plan, labels))
             facts.append((plan.epoch, plan.coverage, *shares))
         if times is not None:
             unused.append(int((times == 0).sum()))
@@ -101,7 +101,7 @@ def _coverage(group: Group, labels: Array | None, shown: ShownPlan | None) -> Co
     )
 
 
-def _same_class(plan: BatchPlan, labels: Array | None) -> float:
+def same_class_share(plan: BatchPlan, labels: Array | None) -> float:
     """The share of pairs of one class among the pairs in the batches."""
     if labels is None or plan.count > len(labels):
         return _NONE

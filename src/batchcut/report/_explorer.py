@@ -81,10 +81,14 @@ def _shown_plan(run: Run, label: str, name: str) -> ShownPlan | None:
         return None
     with run.reading_embeddings(name):
         plan = run.plan(int(kept["epoch"][0]))
-        return None if plan is None else _plan_with(kept, label, plan)
+        return None if plan is None else plan_with(kept, label, plan)
 
 
-def _plan_with(kept: dict[str, Array], label: str, plan: BatchPlan) -> ShownPlan:
+def plan_with(kept: dict[str, Array], label: str, plan: BatchPlan) -> ShownPlan:
+    """The batches of a plan whose embeddings were kept: those numbered "batches", and "shuffled" ones (n, B) beside.
+
+    "u" and "v" hold the embeddings of the samples "index".
+    """
     rows = {int(sample): row for row, sample in enumerate(kept["index"])}
     rank = {int(number): place for place, number in enumerate(np.argsort(plan.losses, kind="stable")[::-1])}
     chosen = sorted((int(number) for number in kept["batches"]), key=rank.__getitem__)
@@ -112,13 +116,18 @@ def _shown(
     if len(known) >= 2:  # what the bank has not seen yet has no weight
         u, v = (unit_rows(side, kept[side][at][known], dtype=np.float64, at_least=1) for side in ("u", "v"))
         similarity = u @ v.T
-        own = similarity.diagonal()
-        alike = similarity + similarity.T >= own[:, None] + own[None, :]
-        np.fill_diagonal(alike, False)
         weights[np.ix_(known, known)] = pair_weights(u, v, plan.batch_size, plan.temperature)
-        suspects[np.ix_(known, known)] = alike
+        suspects[np.ix_(known, known)] = suspected_pairs(similarity)
         loss = contrastive_loss(similarity / plan.temperature) if number is None else loss
     return ShownBatch(number=number, kind=kind, members=members, loss=loss, weights=weights, suspects=suspects)
+
+
+def suspected_pairs(similarity: Array) -> Array:
+    """(n, n) whether k and l are, on average over both ways, as similar as they are to their own positives."""
+    own = similarity.diagonal()
+    alike = similarity + similarity.T >= own[:, None] + own[None, :]
+    np.fill_diagonal(alike, False)
+    return np.asarray(alike)
 
 
 def contrastive_loss(scores: Array) -> float:
@@ -143,7 +152,7 @@ def explorer_data(plans: Sequence[ShownPlan], samples: Samples) -> tuple[dict[st
         "plans": data,
         "kinds": KINDS,
         "samples": used.tolist(),
-        "labels": None if samples.labels is None else samples.labels[used].tolist(),
+        "labels": None if samples.labels is None else samples.class_names(used),
         "texts": None if samples.texts is None else _texts_of(samples.texts, used),
         "sheet": None if sheet is None else {"columns": sheet.columns, "rows": sheet.rows},
     }

@@ -28,6 +28,7 @@ from ._run import Run, read_runs
 from ._samples import Samples, files_of, read_texts, samples_of
 from ._search import SearchIndex, search_facts
 from ._svg import STYLES, key_mark, number, percent
+from ._verdict import finding
 
 _MOST_BYTES = 5_000_000
 
@@ -57,16 +58,30 @@ def write_report(
     check_target("--out", target, inputs=[path for run in found for path in files_of(run)])
     index = "" if search is None else _script_data(search_facts(search))
     page = render(found, title=title, texts=None if texts is None else read_texts(texts), search=index)
-    size = len(page.encode()) - len(index)
+    return write_page(page, target, made_from=f" from {len(found)} runs: name fewer", index_bytes=len(index))
+
+
+def write_page(page: str, target: Path, *, made_from: str = "", index_bytes: int = 0) -> Path:
+    """Writes a page, with the folders on the way, if it is one that browsers open at once; returns its path.
+
+    An index to search in, so many bytes of it, is not counted.
+    """
+    content = page.encode()
+    size = len(content) - index_bytes
     if size > _MOST_BYTES:
-        raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB from {len(found)} runs: name fewer")
+        raise ValueError(f"a report must stay under 5 MB; got {size / 1e6:.1f} MB{made_from}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(target, page.encode())
+    write_bytes(target, content)
     return target
 
 
 def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None, search: str = "") -> str:
     """The page of some runs; with a box to search in, where an index is given as JSON."""
+    return filled("page.html", title=title, search=search, **_content(runs, texts))
+
+
+def filled(template: str, **content: Any) -> str:
+    """A template with its content, and what all pages have: style, script and version."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -76,7 +91,8 @@ def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None, s
         loader=PackageLoader("batchcut.report"), autoescape=True, trim_blocks=True, undefined=StrictUndefined
     )
     environment.filters |= {"percent": percent, "number": number}
-    return environment.get_template("page.html").render(title=title, search=search, **_content(runs, texts))
+    same = {"version": __version__, "style": _asset("style.css"), "script": _asset("explorer.js"), "search": ""}
+    return environment.get_template(template).render(same | content)
 
 
 def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
@@ -92,21 +108,20 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     chance = chance_of_same_class(samples.labels)
     data, sheet = explorer_data(plans, samples)
     return {
-        "version": __version__,
-        "style": _asset("style.css"),
-        "script": _asset("explorer.js"),
         "search_script": _asset("search.js"),
         "comparison": comparison,
-        "rows": [_row(comparison, group, place) for place, group in enumerate(comparison.groups)],
-        "finding": _finding(comparison),
-        "charts": [accuracy_chart(comparison), loss_chart(comparison), effective_size_chart(comparison)],
+        "rows": [_row(part, group) for part in comparison.tasks for group in part.groups],
+        "finding": finding(comparison),
+        "charts": [
+            chart(part) for part in comparison.tasks for chart in (accuracy_chart, loss_chart, effective_size_chart)
+        ],
         "time": time_chart(comparison),
         "parts": PARTS,
         "histograms": loss_histograms(comparison),
         "geometries": geometries(comparison, samples),
         "samples": samples,
         "sheet": sheet,
-        "explorer": _script_data(data) if data["samples"] else "",
+        "explorer": script_data(data) if data["samples"] else "",
         "coverages": covered,
         "chance": chance,
         "chance_key": key_mark(STYLES, marked=False),
@@ -119,47 +134,22 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
     }
 
 
-def _row(comparison: Comparison, group: Group, place: int) -> dict[str, Any]:
-    reached = comparison.steps_to_baseline(group)
+def _row(comparison: Comparison, group: Group) -> dict[str, Any]:
+    reached, losses = comparison.steps_to_baseline(group), group.planned_losses
+    steps = "never" if reached is None else f"{reached:,} of {group.steps:,}"
     return {
+        "task": comparison.task,
         "label": group.label,
-        "key": key_mark(place % STYLES),
+        "key": key_mark(group.place % STYLES),
         "seeds": len(group.runs),
         "top1": percent(group.top1),
         "spread": f"± {group.spread * 100:.2g}" if math.isfinite(group.spread) else "",
-        "to_baseline": "never" if reached is None else f"{reached:,} of {group.steps:,}",
+        "to_baseline": "–" if comparison.baseline is None else steps,
         "planning": f"{group.seconds('planning'):.2f}",
         "loss": number(group.mean_loss),
         "effective": f"{group.effective_size:,.0f}" if math.isfinite(group.effective_size) else "–",
-        "hardness": f"{group.hardness:.2f} ×" if math.isfinite(group.hardness) else "–",
+        "planned": "–" if losses is None else f"{number(losses[0])} against {number(losses[1])}",
     }
-
-
-def _finding(comparison: Comparison) -> str:
-    """In a sentence or two, which method came out ahead, whichever it is."""
-    scored = [group for group in comparison.groups if group.finals]
-    if not scored:
-        return "No run is finished yet."
-    best = max(scored, key=lambda group: group.top1)
-    base = comparison.baseline
-    if base is None or len(scored) == 1:
-        return f"The highest top-1 accuracy is that of {best.label}: {percent(best.top1)}."
-    if best is base:
-        if any(group.top1 == base.top1 for group in scored if group is not base):
-            return f"No plan beats shuffled batches here: the highest top-1 accuracy is {percent(base.top1)}."
-        return (
-            f"Shuffled batches came out ahead, with a top-1 accuracy of {percent(base.top1)}: no plan beats them here."
-        )
-    reached = comparison.steps_to_baseline(best)
-    lead = best.top1 - base.top1
-    finding = f"{best.label} ends {lead * 100:.1f} points above shuffled batches"
-    finding += f" ({percent(best.top1)} against {percent(base.top1)})"
-    if reached is not None and reached < best.steps:
-        finding += f" and passes their result after {reached / best.steps:.0%} of the steps"
-    spread = max((group.spread for group in (best, base) if math.isfinite(group.spread)), default=0.0)
-    finding += "; that is no more than seeds differ by." if lead <= spread else "."
-    behind = [group.label for group in scored if group is not base and group.top1 < base.top1]
-    return finding + (f" Behind shuffled batches: {', '.join(behind)}." if behind else "")
 
 
 def _setting(runs: Sequence[Run]) -> str:
@@ -168,9 +158,15 @@ def _setting(runs: Sequence[Run]) -> str:
     sizes = {run.batch_size for run in runs}
     temperatures = {run.temperature for run in runs}
     seeds = sorted({run.seed for run in runs})
-    parts = [f"data {', '.join(sorted(names))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
+    parts = [f"data {', '.join(map(_short_name, sorted(names)))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
     parts.append(f"temperature {', '.join(map(str, sorted(temperatures)))}")
     return ", ".join([*parts, f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"])
+
+
+def _short_name(name: str) -> str:
+    """The name of data, of which a path shows its end."""
+    kind, colon, path = name.partition(":")
+    return f"{kind}{colon}{Path(path).name}" if colon else kind
 
 
 def _differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
@@ -185,7 +181,7 @@ def _asset(name: str) -> str:
     return resources.files("batchcut.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _script_data(data: dict[str, Any]) -> str:
+def script_data(data: dict[str, Any]) -> str:
     """JSON that can stand in a script element: nothing in it ends the element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -36,6 +36,8 @@ Setting = bool | int | float | str | None
 class BatchPlan:
     """K batches of B sample indices: a frozen record that cannot be invalid.
 
+    Iterated, it gives the indices of each batch: `DataLoader(dataset, batch_sampler=BatchPlan.load("plan.npz"))`.
+
     Two plans are equal if they were asked for alike and came out alike; the seconds, and whether the effective size is
     measured, are not compared.
 
@@ -273,6 +275,13 @@ def _mapped_member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
         if not math.prod(shape):  # no bytes, and nothing to map
             return np.empty(shape, kind)
         return np.memmap(file_of_all, kind, "r", place, shape, "F" if by_columns else "C")
+
+
+def typical_batches(losses: Doubles, each: int) -> Ints:
+    """Numbers of batches, ascending: by losses (K,), so many of the easiest, of the hardest, and around the median."""
+    order = np.argsort(losses, kind="stable")
+    middle = max(0, (len(order) - each) // 2)
+    return np.unique(np.concatenate([order[:each], order[middle : middle + each], order[-each:]]))
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:

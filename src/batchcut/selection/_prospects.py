@@ -85,10 +85,11 @@ def prospects(u: object, v: object, plan: BatchPlan) -> Prospects:
     known = plan.settings.get("margin")
     margin = float(Cut.margin or 0.0) if known is None else float(known)
     counts, twins = _neighbors(pairs, samples, plan.temperature, margin)
-    shuffle, asked = Shuffle(temperature=plan.temperature), {"seed": plan.seed, "epoch": plan.epoch}
-    random_loss = shuffle(pairs.u, pairs.v, batch_size=plan.batch_size, drop_last=plan.drop_last, **asked).mean_loss
+    shuffled = Shuffle(temperature=plan.temperature)(
+        pairs.u, pairs.v, batch_size=plan.batch_size, seed=plan.seed, epoch=plan.epoch, drop_last=plan.drop_last
+    )
     return Prospects(
-        times_shuffled=plan.mean_loss / random_loss if random_loss else float(plan.mean_loss > 0),
+        times_shuffled=plan.mean_loss / shuffled.mean_loss if shuffled.mean_loss else 1.0,
         effective=None if plan.effective is None else plan.effective.size,
         batch_size=plan.batch_size,
         hard_negatives=float(np.median(counts)),

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from batchcut._files import check_outside_runs, open_own, read_json, try_lock, write_bytes, write_json, writing
 from batchcut.sampling import EmbeddingBank
-from batchcut.selection import BatchPlan
+from batchcut.selection import BatchPlan, typical_batches
 
 from ._config import Config
 from ._toml import config_of, read_toml, to_toml
@@ -169,9 +169,7 @@ def shown_embeddings(plan: BatchPlan, bank: EmbeddingBank, *, most: int) -> dict
     "batches" holds the numbers of the plan's rows, "shuffled" the samples of the others, "index" whose rows u, v are.
     """
     each = max(1, most // (_KINDS_SHOWN * plan.batch_size))
-    order = np.argsort(plan.losses, kind="stable")
-    middle = max(0, (len(order) - each) // 2)
-    chosen = np.unique(np.concatenate([order[:each], order[middle : middle + each], order[-each:]]))
+    chosen = typical_batches(plan.losses, each)
     seen = np.random.default_rng([plan.seed, plan.epoch]).permutation(torch.nonzero(bank.seen.cpu())[:, 0].numpy())
     shuffled = seen[: min(each, len(seen) // plan.batch_size) * plan.batch_size].reshape(-1, plan.batch_size)
     used = np.unique(np.concatenate([plan.batches[chosen].ravel(), shuffled.ravel()]))

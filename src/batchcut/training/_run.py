@@ -13,7 +13,7 @@ from torch import nn
 from batchcut._errors import invalid
 from batchcut._files import json_of, read_json, read_lines, reading, write_bytes, write_json
 from batchcut._progress import silent
-from batchcut.data import Split, load
+from batchcut.data import Images, Split, check_there, load
 
 from ._checkpoint import Checkpoint, checkpoint_steps, last_good_checkpoint, remove_checkpoint, restore
 from ._config import Config, DataSettings, MachineSettings
@@ -50,7 +50,7 @@ def train(config: Config, run: str | Path, *, split: Split | None = None, observ
         config: all settings.
         run: the folder; it must be new or empty.
         split: what `config.data` names, where it is read already; None: it is read now.
-        observe: called with each line of metrics, after each step, and while data are fetched.
+        observe: called with each line of metrics, after each step, while data are fetched and once they are read.
     """
     return _run(config, RunFolder(Path(run)), split, observe or silent)
 
@@ -65,6 +65,7 @@ def resume(run: str | Path, *, split: Split | None = None, observe: Observer | N
 
 def _run(config: Config | None, folder: RunFolder, split: Split | None, observe: Observer) -> Result:
     settings = folder.config() if config is None else config
+    check_there(settings.data.name)
     fabric = _fabric(settings.machine)
     leads = fabric.global_rank == 0
     if settings.keeping.tensorboard:
@@ -90,6 +91,9 @@ def _run(config: Config | None, folder: RunFolder, split: Split | None, observe:
             board = TensorBoard(folder.path / "tensorboard", step=trainer.step)
             stack.callback(board.close)
             trainer.diary.tell_also(board)
+        if leads:
+            note = split.train.note if isinstance(split.train, Images) else ""
+            observe({"event": "data", "name": split.train.name, "note": note})
         trainer.run()
         return _finish(trainer)
 

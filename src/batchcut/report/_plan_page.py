@@ -1,0 +1,224 @@
+"""One page of HTML from a plan and embeddings, whatever trains: what a batch holds, and what shuffled ones would."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchcut._errors import invalid, wrong_type
+from batchcut._files import check_target
+from batchcut.selection import BatchPlan, Shuffle, as_array, prospects, typical_batches, unit_rows
+
+from ._charts import Chart
+from ._coverage import chance_of_same_class, same_class_share
+from ._explorer import KINDS, ShownPlan, contrastive_loss, explorer_data, plan_with, suspected_pairs
+from ._page import filled, script_data, write_page
+from ._run import Array
+from ._samples import Samples, given_samples
+from ._svg import key_mark, number, outline_chart, percent, shared_edges
+
+_SHOWN = 4096  # samples whose batches can be looked at
+_PLANNED, _SHUFFLED = 3, 0  # the styles of their lines
+_SAME = 1e-3  # losses that differ by a smaller share are those of the same embeddings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measured:
+    """Batches by given embeddings.
+
+    Attributes:
+        losses: (K,) of the batches, over those of their samples that have an embedding.
+        suspected: the share of pairs as similar as a sample and its own positive among the pairs in batches.
+        same_class: the share of pairs of one class; not a number where no classes are known.
+    """
+
+    losses: Array
+    suspected: float
+    same_class: float
+
+
+def write_plan_report(
+    plan: BatchPlan,
+    u: object,
+    v: object,
+    out: str | Path,
+    *,
+    texts: object = None,
+    images: object = None,
+    labels: object = None,
+    title: str = "batchcut plan",
+) -> Path:
+    """Writes a page on the batches of a plan and returns its path; nothing else of a training is needed.
+
+    All is measured by the embeddings given, planned and shuffled batches alike. A loader's bank has them, as they are
+    by now: `write_plan_report(loader.plan, loader.bank.u, loader.bank.v, "plan.html")`.
+
+    Args:
+        plan: The batches.
+        u: (N, d) embeddings of one side, array or tensor; a row of zeros is a sample that has none yet.
+        v: (N, d) those of the other.
+        out: The HTML file; folders on the way are made.
+        texts: A text for each sample, to be shown.
+        images: (N, C, H, W) uint8 pixels, C = 1 or 3, to be shown.
+        labels: A class for each sample, an integer or a word.
+        title: Of the page.
+    """
+    target = Path(out)
+    check_target("out", target)
+    given: object = plan
+    if not isinstance(given, BatchPlan):
+        raise wrong_type("plan", "be a BatchPlan; a loader has none before its first planned epoch", given)
+    sides = _sides(plan, u, v)
+    samples = given_samples(plan.count, texts, images, labels)
+    return write_page(filled("plan.html", title=title, **_content(plan, *sides, samples)), target)
+
+
+def _sides(plan: BatchPlan, u: object, v: object) -> tuple[Array, Array]:
+    """The embeddings as arrays, one row for each sample of the plan."""
+    left, right = as_array("u", u), as_array("v", v)
+    for name, side in (("u", left), ("v", right)):
+        if side.ndim != 2 or len(side) != plan.count:
+            raise invalid(name, f"have shape (N, d) with N = {plan.count}, the samples of the plan", side.shape)
+        if not np.isfinite(side).all():
+            raise invalid(name, "hold finite numbers", "others")
+    if left.shape != right.shape:
+        raise invalid("v", f"have the shape of u, {left.shape}", right.shape)
+    return left, right
+
+
+def _content(plan: BatchPlan, u: Array, v: Array, samples: Samples) -> dict[str, Any]:
+    known = np.flatnonzero(np.any(u != 0, axis=1) & np.any(v != 0, axis=1))
+    if len(known) < plan.batch_size:
+        raise invalid("u and v", f"hold embeddings of at least {plan.batch_size} samples, a batch", len(known))
+    every = len(known) == plan.count
+    shuffled = _shuffled(plan, u, v, known)
+    measured, beside = (_measured(one, u, v, samples.labels) for one in (plan, shuffled))
+    now = replace(plan, losses=measured.losses)
+    now = now.measured(u, v) if every else now
+    shown = plan_with(_kept(now, shuffled, u, v), plan.method, now)
+    data, sheet = explorer_data([shown], samples)
+    then = plan if not np.allclose(plan.losses, measured.losses, rtol=_SAME, atol=_SAME) else None
+    return {
+        "finding": " ".join(prospects(u, v, now).sentences if every else ()) or _few(len(known), plan),
+        "setting": _setting(plan),
+        "summary": plan.summary(),
+        "figures": _figures(now, measured, shuffled, beside, then),
+        "then": then is not None,
+        "negatives": _negatives(shown, measured, beside, samples),
+        "rows": [
+            {"label": plan.method, "key": key_mark(_PLANNED, marked=False)},
+            {"label": "Shuffle", "key": key_mark(_SHUFFLED, marked=False)},
+        ],
+        "histogram": _histogram(plan.method, measured.losses, beside.losses),
+        "samples": samples,
+        "sheet": sheet,
+        "explorer": script_data(data) if data["samples"] else "",
+    }
+
+
+def _few(known: int, plan: BatchPlan) -> str:
+    return (
+        f"{known:,} of {plan.count:,} samples have an embedding. Losses are those of these; what a step on a batch is "
+        "worth is not measured before all have one."
+    )
+
+
+def _shuffled(plan: BatchPlan, u: Array, v: Array, known: Array) -> BatchPlan:
+    """Random batches of the same size, seed and epoch, of the samples that have an embedding."""
+    random = Shuffle(temperature=plan.temperature)(
+        u[known], v[known], batch_size=plan.batch_size, seed=plan.seed, epoch=plan.epoch, drop_last=plan.drop_last
+    )
+    return random.within(known, plan.count, drop_last=plan.drop_last)
+
+
+def _measured(plan: BatchPlan, u: Array, v: Array, labels: Array | None) -> Measured:
+    losses, suspects, pairs = np.zeros(len(plan)), 0, 0
+    for place, members in enumerate(plan):
+        rows = members[np.any(u[members] != 0, axis=1) & np.any(v[members] != 0, axis=1)]
+        if len(rows) < 2:  # nothing to be told apart
+            continue
+        left, right = (unit_rows(name, side[rows], dtype=np.float64) for name, side in (("u", u), ("v", v)))
+        similarity = left @ right.T
+        losses[place] = contrastive_loss(similarity / plan.temperature)
+        suspects += int(suspected_pairs(similarity).sum())
+        pairs += len(rows) * (len(rows) - 1)
+    return Measured(losses=losses, suspected=suspects / max(1, pairs), same_class=same_class_share(plan, labels))
+
+
+def _kept(plan: BatchPlan, shuffled: BatchPlan, u: Array, v: Array) -> dict[str, Array]:
+    """What the explorer shows: a quarter each of the hardest batches, median, easiest and shuffled ones."""
+    each = max(1, _SHOWN // (len(KINDS) * plan.batch_size))
+    chosen = typical_batches(plan.losses, each)
+    beside = shuffled.batches[(shuffled.batches >= 0).all(axis=1)][:each]
+    used = np.unique(np.concatenate([plan.batches[chosen].ravel(), beside.ravel()]))
+    index = used[used >= 0]
+    return {"batches": chosen, "shuffled": beside, "index": index, "u": u[index], "v": v[index]}
+
+
+def _figures(
+    plan: BatchPlan, measured: Measured, shuffled: BatchPlan, beside: Measured, then: BatchPlan | None
+) -> dict[str, Any]:
+    """The table of what came out: columns and rows of text; with what was so when it was planned, if that differs."""
+    worth = ["not measured" if one is None or one.effective is None else str(one.effective) for one in (plan, then)]
+    rows = [
+        ["mean loss", number(plan.mean_loss), number(float(beside.losses.mean())), then and number(then.mean_loss)],
+        ["largest loss", *(number(float(losses.max())) for losses in (measured.losses, beside.losses))],
+        ["effective batch size", worth[0], str(plan.batch_size), then and worth[1]],
+        ["batches", f"{len(plan):,}", f"{len(shuffled):,}"],
+        ["samples in a batch", percent(plan.coverage), percent(shuffled.coverage)],
+        ["seconds to plan", number(plan.seconds), number(shuffled.seconds)],
+    ]
+    rows[1].append(then and number(float(then.losses.max())))
+    columns = ["", plan.method, "Shuffle", *(["when it was planned"] if then else [])]
+    return {"columns": columns, "rows": [_row(row, len(columns)) for row in rows]}
+
+
+def _row(cells: list[Any], width: int) -> list[str]:
+    """As many cells as there are columns; a dash for what there is not."""
+    return [str(cell or "–") for cell in [*cells, None][:width]]
+
+
+def _negatives(shown: ShownPlan, measured: Measured, beside: Measured, samples: Samples) -> dict[str, Any]:
+    """Shares of pairs in batches that may be false negatives: of all batches, and of those of each kind shown."""
+    plan, classes = shown.plan, samples.labels is not None
+    pairs = max(1, sum(len(members) * (len(members) - 1) // 2 for members in plan))
+    margin = None if plan.settings.get("margin") is None else percent(plan.margin_pairs / pairs)
+    rows = [
+        [f"{plan.method}, all batches", percent(measured.suspected), margin, percent(plan.group_pairs / pairs)],
+        *([f"{plan.method}, {kind}", percent(shown.suspected(kind)), None, None] for kind in KINDS[:3]),
+        ["Shuffle, all batches", percent(beside.suspected), None, None],
+    ]
+    if classes:
+        rows[0].append(percent(measured.same_class))
+        rows[-1].append(percent(beside.same_class))
+    columns = ["batches", "suspected", "within the margin", "of one group", *(["of one class"] if classes else [])]
+    chance = percent(chance_of_same_class(samples.labels)) if classes else ""
+    return {"columns": columns, "rows": [_row(row, len(columns)) for row in rows], "chance": chance}
+
+
+def _histogram(method: str, planned: Array, shuffled: Array) -> Chart:
+    edges = shared_edges([planned, shuffled])
+    heights = [np.histogram(losses, edges)[0] / len(losses) for losses in (shuffled, planned)]
+    quantiles = (0.0, 0.25, 0.5, 0.75, 1.0)
+    cells = [
+        [label, *(number(float(value)) for value in np.quantile(losses, quantiles))]
+        for label, losses in ((method, planned), ("Shuffle", shuffled))
+    ]
+    svg = outline_chart(
+        edges,
+        list(zip((_SHUFFLED, _PLANNED), heights, strict=True)),
+        high=max(float(one.max()) for one in heights),
+        name="Batch loss",
+        summary="; ".join(f"{row[0]} median {row[3]}" for row in cells) + ".",
+        x_label="batch loss",
+    )
+    columns = ("method", "lowest", "quarter", "median", "three quarters", "highest")
+    return Chart(title="Loss of each batch", svg=svg, columns=columns, rows=cells)
+
+
+def _setting(plan: BatchPlan) -> str:
+    return (
+        f"{plan.count:,} samples, {len(plan):,} batches of {plan.batch_size}, temperature {plan.temperature:g}, "
+        f"seed {plan.seed}, epoch {plan.epoch + 1}"
+    )
