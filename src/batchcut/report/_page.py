@@ -56,7 +56,7 @@ def write_report(
     if not found:
         raise ValueError("RUN must name at least one run; got none")
     check_target("--out", target, inputs=[path for run in found for path in files_of(run)])
-    index = "" if search is None else _script_data(search_facts(search))
+    index = "" if search is None else script_data(search_facts(search))
     page = render(found, title=title, texts=None if texts is None else read_texts(texts), search=index)
     return write_page(page, target, made_from=f" from {len(found)} runs: name fewer", index_bytes=len(index))
 
