@@ -1,4 +1,8 @@
-"""The plan of the next epoch, made in the background while this one trains."""
+"""The plan of the next epoch, made in the background while this one trains.
+
+`PlannedBatchSampler.record` begins it by `Planner.begin`, from a copy of the bank; `Planner.finish` waits for it when
+the epoch begins, in the place of `Planner.make`.
+"""
 
 import math
 import threading
