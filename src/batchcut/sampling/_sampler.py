@@ -29,6 +29,7 @@ from ._bank import EmbeddingBank
 from ._distributed import Batch, Sharding
 from ._planner import Made, Planner, in_random_order
 from ._sampler_state import FORMAT, check_identity, made_of
+from ._sharded_bank import ShardedBank
 
 _ENOUGH = 0.75
 """The share of the samples drawn that must have been recorded: where batches are dealt twice, half are."""
@@ -104,7 +105,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         shuffled_epochs: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
         background: let `background_of` draw old embeddings for the loss, where they help; if False, it never does.
         sharding: which process this is; needed with more than one. Before each plan the bank is then joined, and the
-            first process plans for all. `Sharding()` says that this process plans for itself.
+            first process plans for all; where it is a `ShardedBank`, all plan together. `Sharding()` says that this
+            process plans for itself.
         progress: called with the share of the planning done.
 
     Attributes:
@@ -330,6 +332,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def _batches_of(self, epoch: int) -> list[Batch]:
         """The batches of this process, in the order of an epoch; a short one stays last."""
         made = self._made_for(epoch)
+        if made is not None and isinstance(self.bank, ShardedBank):
+            self.bank.join()  # what waits would otherwise grow from epoch to epoch
         if made is None:
             plans = self._warm(epoch) and not self.selector.is_shuffle
             if plans:
@@ -353,7 +357,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         Nothing at all is little only after epochs of which something was: a bank may be filled once and for all.
         """
         drawn = self._samples_before // (self.sharding.world_size if self.sharding.mode == "dealt" else 1)
-        recorded = int((self.bank.recorded_at >= self._clock_before).sum()) if drawn else 0
+        recorded = self.bank.recorded_since(self._clock_before) if drawn else 0
         self._records |= recorded > 0
         if self._records and recorded < _ENOUGH * drawn:
             self._warn(
