@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -95,16 +96,16 @@ def plan_shards(bank: ShardedBank, asked: Asked, told: Progress) -> BatchPlan:
     most = max(LEAST_BATCHES_IN_CELL, bank.cell_samples // asked.batch_size)
     bounds = cell_bounds(bank.n - len(asked.resting), asked.batch_size, most)
     centers = _centers(bank, asked, processes, threads)
-    dealt = _dealt(
-        bank, asked, processes, bounds, processes.each(lambda: _homes(bank, asked, centers, threads)), len(centers)
-    )
-    if asked.groups is not None and asked.groups.single is not None:
-        dealt = _apart(bank, asked, processes, bounds, dealt)
+    homes = processes.each(lambda: _homes(bank, asked, centers, threads))
+    dealt = _dealt(processes, bounds, homes, len(centers))
+    groups = None if asked.groups is None else asked.groups.single
+    if groups is not None:
+        dealt = _apart(bank, asked, processes, bounds, groups, dealt)
     selector = on_threads(asked.selector, threads)
     cells: list[CellPlan] = []
     for first in range(0, len(bounds) - 1, processes.world_size):
         cells += _plan_some(bank, asked, processes, selector, dealt, first)
-        told(len(cells) / (len(bounds) - 1))
+        processes.each(partial(told, len(cells) / (len(bounds) - 1)))
     numbers = {"count": bank.n, "seed": asked.seed, "epoch": asked.epoch}
     return join_cells(cells, **numbers, drop_last=asked.drop_last, started=started, stacklevel=2)
 
@@ -127,15 +128,13 @@ def _centers(bank: ShardedBank, asked: Asked, processes: Processes, threads: int
 
     x = processes.collect(counts, rows_for, kind)
 
-    def fitted() -> Floats | None:
+    def fitted() -> Floats:
         if processes.rank:
-            return None
+            return np.empty((0, bank.dim), np.float32)
         with crew_of(threads) as crew:
             return centers_in_chain(x["x"][random.permutation(len(x))], count, crew)
 
-    found = processes.all(fitted)[0]
-    assert found is not None  # noqa: S101 - the first process gives them, or all have failed
-    return found
+    return processes.all(fitted)[0]
 
 
 def _homes(bank: ShardedBank, asked: Asked, centers: Floats, threads: int) -> Ints:
@@ -150,7 +149,7 @@ def _homes(bank: ShardedBank, asked: Asked, centers: Floats, threads: int) -> In
     return homes
 
 
-def _dealt(bank: ShardedBank, asked: Asked, processes: Processes, bounds: Ints, homes: Ints, centers: int) -> _Dealt:
+def _dealt(processes: Processes, bounds: Ints, homes: Ints, centers: int) -> _Dealt:
     """Samples in the order of their centres, then of their numbers, in cells that end at `bounds`."""
     here = np.bincount(homes[homes >= 0], minlength=centers)
     starts = cell_starts(np.array(processes.gather(here)), bounds)
@@ -160,26 +159,26 @@ def _dealt(bank: ShardedBank, asked: Asked, processes: Processes, bounds: Ints, 
     return _Dealt(order[np.lexsort((order, cell))], counts)
 
 
-def _apart(bank: ShardedBank, asked: Asked, processes: Processes, bounds: Ints, dealt: _Dealt) -> _Dealt:
+def _apart(bank: ShardedBank, asked: Asked, processes: Processes, bounds: Ints, groups: Ints, dealt: _Dealt) -> _Dealt:
     """The same after swaps that leave no group with more members in a cell than it has full batches, if possible.
 
-    All processes find the same swaps, and for that know the cell of each sample.
+    All processes find the same swaps, and for that know the cell of each sample, and its group: (N,).
     """
     cell = np.full(len(bank.held), -1, np.int32)
     cells = dealt.counts.shape[1]
     cell[dealt.places] = np.repeat(np.arange(cells), dealt.counts[processes.rank])
     of_all = np.concatenate(processes.gather(cell))
     order = np.argsort(of_all, kind="stable")[len(asked.resting) :]
-    group = asked.groups.single[order]  # type: ignore[union-attr, index]
+    in_order = groups[order]
     room = [max(1, int(stop - start) // asked.batch_size) for start, stop in pairwise(bounds)]
-    for swap in swaps_apart(lambda c: group[bounds[c] : bounds[c + 1]], room):
+    for swap in swaps_apart(lambda c: in_order[bounds[c] : bounds[c + 1]], room):
         one, other = bounds[swap.cell] + swap.place, bounds[swap.other_cell] + swap.other_place
         order[[one, other]] = order[[other, one]]
     of_all[order] = np.repeat(np.arange(cells), np.diff(bounds))
     parts = np.split(of_all, bank.bounds[1:-1])
     counts = np.array([np.bincount(part[part >= 0], minlength=cells) for part in parts])
-    mine = parts[processes.rank]
-    return _Dealt(np.argsort(mine, kind="stable")[int((mine < 0).sum()) :], counts)
+    here = parts[processes.rank]
+    return _Dealt(np.argsort(here, kind="stable")[int((here < 0).sum()) :], counts)
 
 
 def _plan_some(
@@ -256,4 +255,5 @@ def _sums(u: NDArray[Any], v: NDArray[Any]) -> Floats:
 
 def _unit(rows: NDArray[Any]) -> Floats:
     wide = rows.astype(np.float64)  # in which squares neither vanish nor overflow
-    return (wide / np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, None]).astype(np.float32)
+    unit: Floats = (wide / np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, None]).astype(np.float32)
+    return unit

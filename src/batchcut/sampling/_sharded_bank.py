@@ -1,6 +1,7 @@
 """A bank of which each process holds its share."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ class ShardedBank(EmbeddingBank):
             return self._waiting_rows(places[starts[rank] + start : starts[rank] + stop])
 
         for piece in processes.pieces(counts, rows_for, self._kind):
-            processes.each(lambda rows=piece.rows: self._take(rows))  # type: ignore[misc]
+            processes.each(partial(self._take, piece.rows))
         self._waiting = []
         self._clock[0] = max(clock for _, clock in told)
         cosines = np.array(processes.gather(self._cosines.tolist()))

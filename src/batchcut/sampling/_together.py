@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -100,7 +101,7 @@ class Processes:
         most = max(1, ROWS_AT_ONCE // self.world_size)
         for start in range(0, int(counts.max()), most):
             now = np.clip(counts - start, 0, most)
-            rows = self.each(lambda start=start, now=now: self._outgoing(rows_for, start, now[self.rank], kind))  # type: ignore[misc]
+            rows = self.each(partial(self._outgoing, rows_for, start, now[self.rank], kind))
             yield Piece(start, now[:, self.rank], self.swap(rows, now[self.rank], now[:, self.rank]))
 
     def _outgoing(
