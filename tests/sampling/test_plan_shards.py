@@ -173,7 +173,7 @@ def test_processes_that_ask_for_other_plans_are_refused() -> None:
 
 def epochs_of(sampler: PlannedBatchSampler, count: int) -> list[list[list[int]]]:
     u, v = pairs(len(sampler.bank))
-    found = []
+    found: list[list[list[int]]] = []
     for _ in range(count):
         found.append([])
         for index in sampler:

@@ -152,7 +152,7 @@ def test_a_process_that_fails_fails_all(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(ShardedBank, "_take", take)
 
-    def work(rank: int, meeting: Meeting) -> None:
+    def work(rank: int, meeting: Meeting) -> Any:
         bank = bank_of(rank, meeting, 6)
         bank.record(torch.arange(6), *pairs(6))
         bank.join()

@@ -45,7 +45,8 @@ def train(sharding: Sharding) -> dict[str, Any]:
     settings: dict[str, Any] = {"selector": Cut(threads=1), "seed": 2, "groups": groups}
     sampler = PlannedBatchSampler(bank, batch_size=B, sharding=sharding, **settings)
     (u, v), (x, _) = pairs(N), pairs(N, seed=1)
-    epochs, plans, backgrounds = [], [], []
+    epochs: list[list[list[int]]] = []
+    plans, backgrounds = [], []
     for epoch in range(EPOCHS):
         epochs.append([])
         for step, index in enumerate(map(torch.tensor, sampler)):
@@ -60,7 +61,8 @@ def train(sharding: Sharding) -> dict[str, Any]:
 
 def peak_of(sharding: Sharding) -> dict[str, int]:
     """Rows of the share, and as many rows as the peak of a plan takes beside it."""
-    _together.ROWS_AT_ONCE = _plan_shards.ROWS_AT_ONCE = 64
+    for module in (_together, _plan_shards):
+        setattr(module, "ROWS_AT_ONCE", 64)  # noqa: B010 - mypy knows one owner of it
     bank = ShardedBank(WIDE, DIM, sharding=sharding, cell_samples=CELL)
     mine = torch.arange(sharding.rank, WIDE, sharding.world_size)
     bank.record(mine, *(side[mine] for side in pairs(WIDE, dim=DIM)))
@@ -94,8 +96,7 @@ def meet(rank: int, world: int, folder: str) -> None:
 def process(rank: int, world: int, folder: str) -> None:
     meet(rank, world, folder)
     found: dict[str, Any] = {
-        mode: train(Sharding(rank=rank, world_size=world, mode=mode))  # type: ignore[arg-type]
-        for mode in ("whole", "split")
+        mode: train(Sharding(rank=rank, world_size=world, mode=mode)) for mode in ("whole", "split")
     }
     sharding = Sharding(rank=rank, world_size=world)
     found["failure"] = broken(sharding, "fails")

@@ -85,7 +85,8 @@ def kill_one(pids: Pids, cells: Path, killed: list[int]) -> None:
 
 def main(engine: str, folder: Path) -> None:
     """Plans alone, then on the cluster."""
-    _memory.MOST_IN_CELL, _memory.MOST_IN_BLOCK = 2048, 8192
+    for most, count in (("MOST_IN_CELL", 2048), ("MOST_IN_BLOCK", 8192)):
+        setattr(_memory, most, count)
     for name, side in zip("uv", make_pairs(30_000, dim=16), strict=True):
         np.save(folder / f"{name}.npy", side)
     pairs = open_pair_files(folder / "u.npy", folder / "v.npy")

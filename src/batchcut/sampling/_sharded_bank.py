@@ -143,7 +143,7 @@ class ShardedBank(EmbeddingBank):
         """Refuses what is not the state of the same share."""
         if isinstance(state, Mapping):
             held, found = [self.held.start, self.held.stop, self.n], state.get("held")
-            if found != held:
+            if not isinstance(found, list) or found != held:
                 rule = f"be that of samples {held[0]} to {held[1]} of {held[2]}, as this process has kept it"
                 raise invalid("state['held']", rule, found)
         super().check_state(state)
