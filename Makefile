@@ -6,6 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.installed-demo
 BENCH  := $(VENV)/.installed-bench
+CLUSTERS := $(VENV)/.installed-clusters
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
@@ -29,6 +30,10 @@ $(BENCH): $(STAMP)
 	$(PIP) --editable '.[dev,integrations,report,train,docs,bench]'
 	@touch $@
 
+$(CLUSTERS): $(STAMP)
+	$(PIP) --editable '.[dev,integrations,report,train,docs,clusters]'
+	@touch $@
+
 demo: $(DEMO) ## Train a search engine by four ways to choose batches; a table, a report, a search (three minutes)
 	$(BIN)/batchcut demo
 
@@ -37,7 +42,7 @@ demo: $(DEMO) ## Train a search engine by four ways to choose batches; a table, 
 test: $(STAMP) ## Run the fast tests (under five minutes on two cores)
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" --numprocesses auto --maxprocesses 4 --dist worksteal
 
-test-slow: $(STAMP) ## Run the slow tests: browser, processes, long searches
+test-slow: $(CLUSTERS) ## Run the slow tests: browser, processes, clusters, long searches
 	OMP_NUM_THREADS=1 $(PYTEST) -m "slow and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
 	$(PYTEST) -m alone
 

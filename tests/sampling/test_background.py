@@ -102,7 +102,7 @@ def test_both_ways_of_recording_agree() -> None:
     for bank in (fast, slow):
         bank.record(torch.arange(N), u, v)
     fast.record(torch.arange(N), x, y)
-    slow._record_good(torch.arange(N), x, y)
+    slow._record_good(torch.arange(N), x, y, torch.full((N,), slow.clock))
     torch.testing.assert_close(slow.agreement, fast.agreement, rtol=1e-5, atol=0)
     torch.testing.assert_close(slow.alignment, fast.alignment, rtol=1e-5, atol=0)
     torch.testing.assert_close(slow.u, fast.u, rtol=0, atol=0)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcut.scale._memory import DEFAULT_MEMORY, MOST_IN_CELL, room_in
+from batchcut.scale._memory import DEFAULT_MEMORY, room_in
+from batchcut.selection import MOST_IN_CELL
 
 
 def test_the_default_is_room_for_whole_cells_of_usual_embeddings() -> None:

@@ -9,6 +9,9 @@ from ._plan_page import write_plan_report as write_plan_report
 from ._run import Run as Run
 from ._run import find_runs as find_runs
 from ._run import read_run as read_run
+
+# For the command line, and not part of the reference:
+from ._samples import read_texts as read_texts
 from ._search import Answer as Answer
 from ._search import SearchIndex as SearchIndex
 from ._search import SearchTower as SearchTower
@@ -18,9 +21,6 @@ from ._search import read_search as read_search
 from ._search import rounded as rounded
 from ._search import shortened_features as shortened_features
 from ._search import write_search as write_search
-
-# For the command line, and not part of the reference:
-from ._samples import read_texts as read_texts
 
 # What makes, keeps and asks an index is for the demo alone, but for what it gives.
 __all__ = [

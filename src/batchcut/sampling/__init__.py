@@ -8,6 +8,7 @@ from ._loader import PlannedLoader as PlannedLoader
 from ._loader import PlanSettings as PlanSettings
 from ._rows import mean_of_views as mean_of_views
 from ._sampler import PlannedBatchSampler as PlannedBatchSampler
+from ._sharded_bank import ShardedBank as ShardedBank
 from ._streams import HardestOf as HardestOf
 from ._streams import StreamPlanner as StreamPlanner
 
@@ -33,6 +34,7 @@ __all__ = [
     "PlanSettings",
     "PlannedBatchSampler",
     "PlannedLoader",
+    "ShardedBank",
     "Sharding",
     "StreamPlanner",
     "mean_of_views",

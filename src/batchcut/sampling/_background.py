@@ -8,7 +8,9 @@ from batchcut.losses import Background
 from batchcut.selection import Groups
 
 from ._bank import EmbeddingBank
+from ._bank_file import NEVER
 from ._distributed import Sharding, many_processes, mean_of_all, newest_of_all, numbers_of_all, take_from_owners
+from ._sharded_bank import ShardedBank
 
 SAMPLES = 256
 """How many are drawn for a step: with twice or eight times as many no gain could be seen, and they cost more."""
@@ -37,7 +39,8 @@ def draw_background(
     """Old embeddings of random samples, for the batch of the samples index: (b,); None where they deserve no share.
 
     Samples of the batch, those that conflict with one of them, and those that were never recorded do not count. Where
-    batches are split, all processes call this together and get the same, each row from where it was recorded last.
+    batches are split, all processes call this together and get the same, each row from where it was recorded last. So
+    they do where the bank is in shards, and each row is from the process that holds it.
 
     Args:
         bank: what was recorded.
@@ -47,18 +50,23 @@ def draw_background(
         numbers: what the draw is a function of, such as (seed, epoch, step).
     """
     split = sharding.mode == "split" and sharding.together and many_processes()
+    sharded = isinstance(bank, ShardedBank) and many_processes()
     cosines = torch.stack([bank.agreement, bank.alignment])
-    share: float | Tensor = share_of(*(mean_of_all(cosines) if split else cosines))
+    share: float | Tensor = share_of(*(mean_of_all(cosines) if split or sharded else cosines))
     if bank.device.type == "cpu":  # elsewhere the step would wait for the device
         share = float(share)
         if share == 0:
             return None
-    random = generator(Stream.BACKGROUND, *numbers, 0 if split else sharding.rank)
+    random = generator(Stream.BACKGROUND, *numbers, 0 if split or sharded else sharding.rank)
     chosen = torch.from_numpy(random.integers(len(bank), size=min(SAMPLES, len(bank)))).to(bank.device)
-    index, recorded_at = index.to(bank.device), bank.recorded_at[chosen]
-    u, v = bank.u.index_select(0, chosen), bank.v.index_select(0, chosen)  # faster than by brackets
+    index = index.to(bank.device)
+    here = (chosen >= bank.held.start) & (chosen < bank.held.stop)
+    places = torch.where(here, chosen - bank.held.start, 0)
+    recorded_at = torch.where(here, bank.recorded_at[places], NEVER)
+    u, v = bank.u.index_select(0, places), bank.v.index_select(0, places)  # faster than by brackets
     if split:
         index = numbers_of_all(index, padding=-1)
+    if split or sharded:
         recorded_at, mine = newest_of_all(recorded_at)
         for side in (u, v):
             take_from_owners(side, mine)

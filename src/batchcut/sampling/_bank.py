@@ -84,6 +84,11 @@ class EmbeddingBank:
         return self.u.device
 
     @property
+    def held(self) -> range:
+        """Which samples have their rows here: all of them, but for banks in shards."""
+        return range(self.n)
+
+    @property
     def clock(self) -> int:
         """How many records were made."""
         return int(self._clock[0])
@@ -137,11 +142,19 @@ class EmbeddingBank:
             self._settle(width, u.device)
         index = index.to(self.device)
         u, v = u.to(self.device, self.dtype), v.to(self.device, self.dtype)
-        if not (self._is_plain and self._written(index, u, v)):
-            self._record_good(index, u, v)
+        self._keep_rows(index, u, v)
         self._clock[0] += 1
         if self.device.type == "cpu":
             self.warn_of_refused(stacklevel=3)
+
+    def recorded_since(self, clock: int) -> int:
+        """How many samples were recorded since the clock showed this."""
+        return int((self.recorded_at >= clock).sum())
+
+    def _keep_rows(self, index: Tensor, u: Tensor, v: Tensor) -> None:
+        """Keeps rows that were checked, and are in the bank's precision and on its device."""
+        if not (self._is_plain and self._written(index, u, v)):
+            self._record_good(index, u, v, torch.full_like(index, self.clock))
 
     @property
     def _is_plain(self) -> bool:
@@ -154,12 +167,15 @@ class EmbeddingBank:
         rows = (index.contiguous().numpy(), u.contiguous().numpy(), v.contiguous().numpy())
         return bool(_write_rows(*rows, *bank, self.clock, self._cosines.numpy()))
 
-    def _record_good(self, index: Tensor, u: Tensor, v: Tensor) -> None:
-        """Keeps of each sample the last good row, without a value that the host would have to wait for."""
+    def _record_good(self, index: Tensor, u: Tensor, v: Tensor, at: Tensor) -> None:
+        """Keeps of each sample the last good row, without a value that the host would have to wait for.
+
+        Rows are at places index: (b,), and were recorded when the clock showed at: (b,).
+        """
         good = usable(u) & usable(v)
         self._refused += (~good).sum()
         last = _last_good(index, good)  # written in parallel, u and v could otherwise be of different rows
-        u, v, good = u[last], v[last], good[last]
+        u, v, good, at = u[last], v[last], good[last], at[last]
         seen = self.recorded_at[index] >= 0
         olds, news = torch.cat([self.u[index], self.v[index]]).float(), torch.cat([u, v]).float()
         agreement = cosine_similarity(olds, news).unflatten(0, (2, -1)).mean(dim=0)
@@ -168,7 +184,7 @@ class EmbeddingBank:
         self._cosines[1] = _moved(self.alignment, alignment, good)
         self.u[index] = torch.where(good[:, None], u, self.u[index])
         self.v[index] = torch.where(good[:, None], v, self.v[index])
-        self.recorded_at[index] = torch.where(good, self.clock, self.recorded_at[index])
+        self.recorded_at[index] = torch.where(good, at, self.recorded_at[index])
 
     def fill(
         self, embed: Embed, loader: Iterable[tuple[Tensor, Any]], *, progress: Callable[[int], None] | None = None
@@ -245,7 +261,7 @@ class EmbeddingBank:
             return
         if self.dim == 0:
             self._open(int(state["u"].shape[1]), self.device)
-        for start in range(0, self.n, _ROWS_AT_ONCE):
+        for start in range(0, len(self.held), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             u, v = (state[name][rows].to(self.device, self.dtype) for name in ("u", "v"))
             self.u[rows], self.v[rows] = u, v
@@ -265,7 +281,8 @@ class EmbeddingBank:
         for name in ("u", "v", "recorded_at"):
             _check_kind(f"state[{name!r}]", state[name], integers=name == "recorded_at")
         width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
-        for name, shape in {"u": (self.n, width), "v": (self.n, width), "recorded_at": (self.n,)}.items():
+        rows = len(self.held)
+        for name, shape in {"u": (rows, width), "v": (rows, width), "recorded_at": (rows,)}.items():
             if tuple(state[name].shape) != shape:
                 raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
         latest = max(NEVER, int(state["recorded_at"].max()))
@@ -286,9 +303,9 @@ class EmbeddingBank:
     def _open(self, dim: int, device: torch.device) -> None:
         """Makes or finds the rows, of a width that may be 0: not known yet, so that no file is made."""
         if self.path is None or dim == 0:
-            self._keep(in_memory(self.n, dim, self.dtype, device))
+            self._keep(in_memory(len(self.held), dim, self.dtype, device))
         else:
-            self._keep(in_file(self.path, self.n, dim, self.dtype))
+            self._keep(in_file(self.path, len(self.held), dim, self.dtype))
         self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
@@ -339,10 +356,10 @@ class EmbeddingBank:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self.path is not None and "u" not in state:
-            self._keep(in_file(self.path, self.n, width_in_file(self.path), self.dtype))
+            self._keep(in_file(self.path, len(self.held), width_in_file(self.path), self.dtype))
 
     def __repr__(self) -> str:
-        return f"EmbeddingBank({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
+        return f"{type(self).__name__}({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
 
 
 def _check_kind(argument: str, value: object, *, integers: bool) -> None:

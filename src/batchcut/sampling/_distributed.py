@@ -161,6 +161,17 @@ def numbers_of_all(numbers: Tensor, *, padding: int, group: dist.ProcessGroup | 
     return torch.cat(parts).to(numbers.device)
 
 
+def swap_bytes(
+    rows: NDArray[np.uint8], counts: list[int], incoming: list[int], group: dist.ProcessGroup | None
+) -> Tensor:
+    """Sends bytes: (m,), so many to each process, and gives those that come, so many from each."""
+    mine = torch.from_numpy(rows)
+    device = _device(group, mine)
+    found = torch.empty(sum(incoming), dtype=torch.uint8, device=device)
+    dist.all_to_all_single(found, mine.to(device), incoming, counts, group=group)
+    return found.cpu()
+
+
 def _device(group: dist.ProcessGroup | None, like: Tensor) -> torch.device:
     """Where tensors must be to be sent: NCCL takes those of its own device alone."""
     return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(group) == "nccl" else like.device

@@ -61,7 +61,8 @@ class PlannedLoader:
         dataset: with items by index and a length.
         batch_size: B, over all processes where batches are split.
         sharding: which process this is; needed with more than one.
-        bank: one of your own, in half precision, on another device or in a file; as long as the data set.
+        bank: one of your own, in half precision, on another device, in a file, or a `ShardedBank`; as long as the data
+            set.
         multiple_of: make the number of batches a multiple of this, for gradients that are accumulated.
         settings: those of `PlannedBatchSampler`: selector, temperature, seed, groups, drop_last, average_views,
             replan_every, shuffled_epochs, plan_ahead, background and progress; and those of `DataLoader` that have
@@ -182,7 +183,8 @@ class PlannedLoader:
     def background(self) -> Background | None:
         """Old embeddings for the loss of the batch yielded last, beside its own; None where they would not help.
 
-        The same at each look, and after a resume. Where batches are split, all processes look together.
+        The same at each look, and after a resume. Where batches are split, or the bank is in shards, all processes look
+        together.
         """
         return self.sampler.background_of(self.index, step=self._done or 0)
 
@@ -243,8 +245,8 @@ class PlannedLoader:
         """The plan, the place in the epoch and the bank; with many processes, all call it together.
 
         The bank is joined first, so that the state of any one process is that of all. Joining in the middle of an epoch
-        changes no later plan: each sample keeps its newest record. In the last part of an epoch that is planned ahead
-        (`plan_ahead`) this waits for the plan.
+        changes no later plan: each sample keeps its newest record. A bank in shards stays in shards: each process keeps
+        a state of its own. In the last part of an epoch that is planned ahead (`plan_ahead`) this waits for the plan.
         """
         self.sampler.join()
         return {"sampler": self._place(), "bank": self.bank.state_dict()}

@@ -10,14 +10,16 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from batchcut._errors import invalid, wrong_type
-from batchcut._progress import Progress
+from batchcut._progress import Progress, silent
 from batchcut._random import Stream, generator
 from batchcut.selection import BatchPlan, Groups, Selector, exchange_samples, random_partition, used_samples
 
 from ._ahead import PlanAhead
 from ._bank import EmbeddingBank
 from ._distributed import Sharding, many_processes
+from ._plan_shards import Asked, plan_shards
 from ._rows import rows_of
+from ._sharded_bank import ShardedBank
 
 Indices = NDArray[np.int64]
 
@@ -132,12 +134,17 @@ class Planner:
     def make(self, epoch: int, *, warm: bool) -> Made:
         """Batches for an epoch: planned if the time to shuffle is over and there is something to plan by."""
         self._check_processes()
-        if self._together and (warm or many_processes()):
+        self._check_shards()
+        sharded = isinstance(self.bank, ShardedBank)
+        if self._together and (warm or sharded or many_processes()):
             self._check_group()
-        if warm and self._together:
+        if sharded or (warm and self._together):
             self.bank.join()
-        if not warm or self.bank.clock == 0:
+        if not warm or self.bank.clock == 0 or (sharded and self.selector.is_shuffle):
             return Made(epoch, self.shuffled(epoch), planned=False)
+        if isinstance(self.bank, ShardedBank):
+            plan = self._planned_in_shards(self.bank, epoch)
+            return Made(epoch, plan.batches, planned=True, plan=plan)
         plan = self._for_all(lambda: self._planned(epoch))
         return Made(epoch, plan.batches, planned=True, plan=plan)
 
@@ -195,6 +202,18 @@ class Planner:
             got = f"{self.sharding} in process {here[0]} of {here[1]}"
             raise invalid("sharding", rule, got)
 
+    def _check_shards(self) -> None:
+        """A bank in shards is planned by the processes that hold them, together, and in cells."""
+        if not isinstance(self.bank, ShardedBank):
+            return
+        theirs, ours = self.bank.sharding, self.sharding
+        if (theirs.rank, theirs.world_size) != (ours.rank, ours.world_size) or not ours.together:
+            rule = f"be that of the bank, rank={theirs.rank} of world_size={theirs.world_size}, with together=True"
+            raise invalid("sharding", rule, ours)
+        if not self.selector.covers:
+            rule = "be one that takes each sample once, where the bank is in shards"
+            raise invalid("selector", rule, type(self.selector).__name__)
+
     def used(self, epoch: int) -> Indices:
         """The samples that an epoch uses."""
         return used_samples(len(self.bank), unit=self.unit, seed=self.seed, epoch=epoch, drop_last=self.drop_last)
@@ -225,6 +244,21 @@ class Planner:
             u, v = rows_of(self.bank, used, random, average_views=False)
         measured = plan.measured(u, v, threads=self.selector.threads)
         return measured.within(used, len(self.bank), drop_last=self.drop_last)
+
+    def _planned_in_shards(self, bank: ShardedBank, epoch: int) -> BatchPlan:
+        resting = np.setdiff1d(np.arange(len(bank)), self.used(epoch), assume_unique=True)
+        asked = Asked(
+            batch_size=self.batch_size,
+            selector=self.selector,
+            temperature=self.temperature,
+            seed=self.seed,
+            epoch=epoch,
+            groups=self.groups,
+            resting=resting,
+            drop_last=self.drop_last,
+            average_views=self.average_views,
+        )
+        return plan_shards(bank, asked, self.progress or silent)
 
     def _check_plan(self, plan: object) -> None:
         """A plan of another make than announced would make the length of an epoch wrong."""

@@ -30,6 +30,7 @@ from ._bank import EmbeddingBank
 from ._distributed import Batch, Sharding, many_processes
 from ._planner import Made, Planner, in_random_order
 from ._sampler_state import FORMAT, ahead_of, checked_identity, made_of
+from ._sharded_bank import ShardedBank
 
 _ENOUGH = 0.75
 """The share of the samples drawn that must have been recorded: where batches are dealt twice, half are."""
@@ -108,7 +109,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
             by `record` of this sampler or of the loader. With 0 it is made between two epochs, from all of it.
         background: let `background_of` draw old embeddings for the loss, where they help; if False, it never does.
         sharding: which process this is; needed with more than one. Before each plan the bank is then joined, and the
-            first process plans for all. `Sharding()` says that this process plans for itself.
+            first process plans for all; where it is a `ShardedBank`, all plan together. `Sharding()` says that this
+            process plans for itself.
         progress: called with the share of the planning done, by the thread that plans.
 
     Attributes:
@@ -151,6 +153,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self.replan_every = check_integer("replan_every", replan_every, at_least=1)
         self.shuffled_epochs = check_integer("shuffled_epochs", shuffled_epochs, at_least=0)
         self.plan_ahead = check_share("plan_ahead", plan_ahead)
+        if self.plan_ahead and isinstance(bank, ShardedBank):
+            raise invalid("plan_ahead", "be 0 with a ShardedBank, which all processes plan together", plan_ahead)
         self.sharding = Sharding() if sharding is None else sharding
         self._planner = Planner(
             bank=bank,
@@ -271,10 +275,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
         They call it together; then the state of any one of them is that of all. With one process nothing happens.
         """
-        if self.sharding.world_size > 1 and self.sharding.together and many_processes():
+        together = self.sharding.world_size > 1 and self.sharding.together and many_processes()
+        if together or isinstance(self.bank, ShardedBank):
             self.bank.join()
-            if self._ahead is not None:
-                self._planner.finish(self._ahead)
+        if together and self._ahead is not None:
+            self._planner.finish(self._ahead)
 
     def background_of(self, index: Tensor, *, step: int) -> Background | None:
         """Old embeddings for the loss of a batch, beside its own: a function of seed, epoch, step and bank.
@@ -387,6 +392,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def _batches_of(self, epoch: int) -> list[Batch]:
         """The batches of this process, in the order of an epoch; a short one stays last."""
         made = self._made_for(epoch)
+        if made is not None and isinstance(self.bank, ShardedBank):
+            self.bank.join()  # what waits would otherwise grow from epoch to epoch
         if made is None:
             plans = self._warm(epoch) and not self.selector.is_shuffle
             if plans:
@@ -419,7 +426,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         Nothing at all is little only after epochs of which something was: a bank may be filled once and for all.
         """
         drawn = self._samples_before // (self.sharding.world_size if self.sharding.mode == "dealt" else 1)
-        recorded = int((self.bank.recorded_at >= self._clock_before).sum()) if drawn else 0
+        recorded = self.bank.recorded_since(self._clock_before) if drawn else 0
         self._records |= recorded > 0
         if self._records and recorded < _ENOUGH * drawn:
             self._warn(

@@ -10,8 +10,7 @@ A map, in the order of the steps:
     _parts.py          the folder of the parts that are done
     _engine.py         tasks on joblib's backends
     _blocks.py         samples are put in the order of the centres that they are nearest to
-    _cells.py          which is cut into cells of whole batches, each planned by itself
-    _apart.py          groups that are too large for a cell
+    _cells.py          which is cut into cells of whole batches, each planned by itself (selection/_cells.py)
     _plan_in_cells.py  all of it
 
 And what becomes of a plan:

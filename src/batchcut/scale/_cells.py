@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchcut._files import write_whole
-from batchcut.selection import Selector, read_groups
+from batchcut.selection import Selector, cell_starts, plan_samples, read_groups
 
 from ._blocks import Block, Records, read_array
 from ._pair_files import Ints
@@ -64,34 +64,6 @@ class Cell:
         return self.paths[part], int(self.slices[part, 1] - (ends[part] - number))
 
 
-def cell_starts(counts: Ints, bounds: Ints) -> Ints:
-    """(m, C + 1) where each of C cells begins in each of m blocks, and ends in the last column.
-
-    Samples are in the order of the centres, then of the blocks, then of their numbers; cell c has those from place
-    bounds[c] to place bounds[c + 1]. `counts` (m, F) says how many samples of each block are nearest to each centre.
-    In a block, which is in the order of the centres too, a cell is a run.
-    """
-    before = np.cumsum(counts, axis=1) - counts  # in the same block, nearest to an earlier centre
-    ends = np.cumsum(counts.sum(axis=0))
-    starts = np.empty((len(counts), len(bounds)), np.int64)
-    for c, bound in enumerate(bounds):
-        center = min(int(np.searchsorted(ends, bound, side="right")), counts.shape[1] - 1)
-        here = counts[:, center]
-        rest = bound - (ends[center] - here.sum())
-        starts[:, c] = before[:, center] + np.clip(rest - (np.cumsum(here) - here), 0, here)
-    return starts
-
-
-def cell_bounds(count: int, batch_size: int, most: int) -> Ints:
-    """(C + 1,) places at which cells of whole batches, at most `most` each and as equal as can be, begin and end.
-
-    The last one ends with the samples, in a short batch where B does not divide their number.
-    """
-    batches = -(-count // batch_size)
-    cells = -(-batches // most)
-    return np.minimum(np.arange(cells + 1) * batches // cells * batch_size, count)
-
-
 def cells_of(blocks: Sequence[Block], counts: Ints, bounds: Ints, batch_size: int, folder: Path) -> list[Cell]:
     """The cells, by what was found in the blocks."""
     starts = cell_starts(counts, bounds)
@@ -111,24 +83,16 @@ def plan_cell(
     records = cell.read()
     samples = np.ascontiguousarray(records["sample"])
     grouped = "group" in (records.dtype.names or ())
-    plan = selector(
+    plan = plan_samples(
+        selector,
+        samples,
         records["u"],
         records["v"],
         batch_size=batch_size,
         seed=seed,
         epoch=epoch,
-        groups=read_groups(np.ascontiguousarray(records["group"]), len(records)) if grouped else None,
-        drop_last=False,
         temperature=temperature,
-        samples=samples,
+        groups=read_groups(np.ascontiguousarray(records["group"]), len(records)) if grouped else None,
     )
-    batches = np.where(plan.batches >= 0, samples[plan.batches], -1)
-    facts = {name: getattr(plan, name) for name in ("method", "temperature", "group_pairs", "margin_pairs")}
-    facts["settings"] = dict(plan.settings)
-    found: dict[str, Any] = {
-        "batches": batches,
-        "losses": plan.losses,
-        "weights": plan.weights,
-        "facts": np.array(json.dumps(facts)),
-    }
+    found: dict[str, Any] = plan._asdict() | {"facts": np.array(json.dumps(plan.facts))}
     write_whole(cell.path, lambda file: np.savez(file, **found))

@@ -3,20 +3,14 @@
 from dataclasses import dataclass
 
 from batchcut._errors import check_integer, invalid
+from batchcut.selection import LEAST_BATCHES_IN_CELL, MOST_IN_CELL, SAMPLES_PER_CENTER
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes that a task may take, if nobody says otherwise."""
 
-MOST_IN_CELL = 131_072
-"""Samples of a cell: more make batches hardly harder, and a task that is lost costs more."""
-
 MOST_IN_BLOCK = 262_144
 """Samples that are read at a time: more make fewer files, but a task that is lost costs more."""
 
-_LEAST_BATCHES = 8
-"""Of a cell: fewer leave nothing to choose from."""
-
-SAMPLES_PER_CENTER = 16
 _POOL_SAMPLES, _POOL_BATCHES = 5376, 4
 _BYTES_PER_SAMPLE = 200
 """Beside its embeddings: its number, group, batch and scores, some of them twice."""
@@ -49,12 +43,12 @@ def room_in(memory: object, *, dim: int, row_bytes: int, batch_size: int) -> Roo
     size = check_integer("memory", memory, at_least=1)
     per_sample = row_bytes + 12 * dim + _BYTES_PER_SAMPLE
     per_thread = 4 * max(_POOL_SAMPLES, _POOL_BATCHES * batch_size) ** 2
-    least = 2 * max(per_thread, _LEAST_BATCHES * batch_size * per_sample)
+    least = 2 * max(per_thread, LEAST_BATCHES_IN_CELL * batch_size * per_sample)
     if size < least:
         raise invalid("memory", f"be at least {least} bytes for batches of {batch_size}, {dim} wide", size)
     samples = size // 2 // per_sample
     return Room(
-        cell_batches=max(_LEAST_BATCHES, min(samples, MOST_IN_CELL) // batch_size),
+        cell_batches=max(LEAST_BATCHES_IN_CELL, min(samples, MOST_IN_CELL) // batch_size),
         block_rows=min(samples, MOST_IN_BLOCK),
         threads=size // 2 // per_thread,
         centers=size // 2 // (SAMPLES_PER_CENTER * 12 * dim),

@@ -3,9 +3,8 @@
 import json
 import os
 import time
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,24 +19,29 @@ from batchcut._interrupts import interrupts_kept
 from batchcut._progress import Progress, part_of, silent
 from batchcut._random import Stream, generator
 from batchcut.selection import (
+    SAMPLES_PER_CENTER,
     BatchPlan,
+    CellPlan,
     Cut,
     Selector,
+    cell_bounds,
     center_count,
     centers_in_chain,
     check_batch_size,
     check_selector,
     check_temperature,
     crew_of,
+    join_cells,
+    on_threads,
     resting_samples,
     selector_in_words,
+    swaps_apart,
 )
 
-from ._apart import swaps_apart
 from ._blocks import Block, blocks_of, draw_sums, read_array, record_type, write_array, write_block
-from ._cells import Cell, cell_bounds, cells_of, plan_cell
+from ._cells import Cell, cells_of, plan_cell
 from ._engine import Workers
-from ._memory import DEFAULT_MEMORY, SAMPLES_PER_CENTER, Room, room_in
+from ._memory import DEFAULT_MEMORY, Room, room_in
 from ._pair_files import Ints, PairFiles
 from ._parts import Parts, open_parts
 
@@ -203,7 +207,7 @@ def _make(job: _Job, parts: Parts, workers: Workers, told: Progress, started: fl
     cells = cells_of(blocks, counts, bounds, job.batch_size, parts.cells)
     if job.pairs.grouped:
         cells = _apart(cells, bounds, job.batch_size)
-    selector = _on_threads(job.selector, threads)
+    selector = on_threads(job.selector, threads)
     plan = partial(_plan, selector, (job.batch_size, job.seed, job.epoch), job.temperature)
     workers.run(plan, cells, lambda cell: cell.path, part_of(told, _ASSIGNED, _PLANNED))
     _joined(job, cells, started).save(parts.plan)
@@ -242,13 +246,6 @@ def _draw(seed: int, epoch: int, task: tuple[Block, int]) -> None:
     draw_sums(*task, seed, epoch)
 
 
-def _on_threads(selector: Selector, threads: int) -> Selector:
-    """The selector with so many threads, if it says how many at all."""
-    if is_dataclass(selector) and any(field.name == "threads" for field in fields(selector)):
-        return replace(selector, threads=threads)
-    return selector
-
-
 def _apart(cells: list[Cell], bounds: Ints, batch_size: int) -> list[Cell]:
     """The cells after swaps that leave no group with more members in one than it has full batches, if possible."""
     room = [max(1, int(stop - start) // batch_size) for start, stop in pairwise(bounds)]
@@ -267,38 +264,12 @@ def _apart(cells: list[Cell], bounds: Ints, batch_size: int) -> list[Cell]:
 
 def _joined(job: _Job, cells: Sequence[Cell], started: float) -> BatchPlan:
     """The plan of the whole set, from those of its cells."""
+    numbers = {"count": len(job.pairs), "seed": job.seed, "epoch": job.epoch}
     found = [_part(cell.path) for cell in cells]
-    facts = [json.loads(str(part["facts"])) for part in found]
-    outcome = ("batches", "losses", "weights")
-    batches, losses, weights = (np.concatenate([part[name] for part in found]) for name in outcome)
-    absent = np.ones(len(job.pairs), bool)
-    absent[batches[batches >= 0]] = False
-    group_pairs = sum(fact["group_pairs"] for fact in facts)
-    if group_pairs:
-        warnings.warn(
-            f"{group_pairs} pairs of one group share a batch: plan.group_pairs counts them",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-    return BatchPlan(
-        batches=batches,
-        count=len(job.pairs),
-        method=facts[0]["method"],
-        settings={**facts[0]["settings"], "cells": len(cells)},
-        seed=job.seed,
-        epoch=job.epoch,
-        temperature=facts[0]["temperature"],
-        drop_last=job.drop_last,
-        repeats=False,
-        losses=losses,
-        weights=weights,
-        left_over=np.flatnonzero(absent),
-        group_pairs=group_pairs,
-        margin_pairs=sum(fact["margin_pairs"] for fact in facts),
-        seconds=time.perf_counter() - started,
-    )
+    return join_cells(found, **numbers, drop_last=job.drop_last, started=started, stacklevel=5)
 
 
-def _part(path: Path) -> dict[str, Any]:
+def _part(path: Path) -> CellPlan:
     with reading(path, "be whole, as it was written"), np.load(path, allow_pickle=False) as archive:
-        return dict(archive)
+        found = dict(archive)
+        return CellPlan(**found | {"facts": json.loads(str(found["facts"]))})

@@ -33,6 +33,16 @@ __all__ = [
 ]
 
 # For our other packages, and not part of the reference:
+from ._apart import swaps_apart as swaps_apart
+from ._cells import LEAST_BATCHES_IN_CELL as LEAST_BATCHES_IN_CELL
+from ._cells import MOST_IN_CELL as MOST_IN_CELL
+from ._cells import SAMPLES_PER_CENTER as SAMPLES_PER_CENTER
+from ._cells import CellPlan as CellPlan
+from ._cells import cell_bounds as cell_bounds
+from ._cells import cell_starts as cell_starts
+from ._cells import join_cells as join_cells
+from ._cells import on_threads as on_threads
+from ._cells import plan_samples as plan_samples
 from ._epoch import exchange_samples as exchange_samples
 from ._epoch import random_partition as random_partition
 from ._epoch import resting_samples as resting_samples

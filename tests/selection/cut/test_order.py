@@ -12,7 +12,7 @@ from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection.compute import ALONE, crew_of
 from batchcut.selection.cut import _tuning as tuning
-from batchcut.selection.cut._order import alike_pools, center_count, chain, content_order
+from batchcut.selection.cut._order import alike_pools, center_count, chain, content_order, nearest_centers
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -144,3 +144,20 @@ def test_only_the_samples_asked_for_are_ordered(make_pairs: MakePairs) -> None:
     pairs = unit_pairs(*make_pairs(20))
     samples = np.array([3, 17, 4, 8])
     assert sorted(content_order(pairs, samples, None)) == [3, 4, 8, 17]
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-4, 0.0])
+def test_the_nearest_center_of_a_row_does_not_depend_on_the_rows_beside_it(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    centers = (1 + spread * rng.standard_normal((300, 24))).astype(np.float32)
+    centers[7] = centers[200]
+    x = (1 + spread * rng.standard_normal((500, 24))).astype(np.float32)
+    with crew_of(1) as crew:
+        together = nearest_centers(x, centers, crew)
+        parts = [nearest_centers(x[k : k + size], centers, crew) for size in (1, 7) for k in range(0, 500, size)]
+    for found in (np.concatenate(parts[:500]), np.concatenate(parts[500:])):
+        assert np.array_equal(found, together)
+    exact = x.astype(np.float64) @ centers.T.astype(np.float64) - np.square(centers.astype(np.float64)).sum(axis=1) / 2
+    reached = np.take_along_axis(exact, together[:, None], axis=1)[:, 0]
+    np.testing.assert_allclose(reached, exact.max(axis=1), rtol=0, atol=1e-12)
+    assert 200 not in together  # of two that are the same, the first

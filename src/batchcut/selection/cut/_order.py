@@ -50,8 +50,43 @@ def centers_in_chain(x: Floats, count: int, crew: Crew) -> Floats:
 
 
 def nearest_centers(x: Floats, centers: Floats, crew: Crew) -> Ints:
-    """(n,) which of the centres (K, d) is nearest to each row of x (n, d)."""
-    return np.concatenate(crew.map(_nearest_center(centers), _blocks(x)))
+    """(n,) which of the centres (K, d) is nearest to each row of x (n, d), whatever other rows are beside it.
+
+    A product of matrices rounds a row one way or another, by the rows it is multiplied with. Where that could decide,
+    the centres in question are compared once more in float64, row by row.
+    """
+    return np.concatenate(crew.map(lambda rows: _surely_nearest(rows, centers), _blocks(x)))
+
+
+def _surely_nearest(rows: Floats, centers: Floats) -> Ints:
+    half = np.einsum("ij,ij->i", centers, centers, dtype=np.float64) / 2
+    closeness = rows @ centers.T
+    closeness -= half.astype(np.float32)
+    lengths, longest = np.sqrt(np.square(rows).sum(axis=1)), np.sqrt(2 * half.max())
+    # Twice what rounding of d products and their sum can do to each of two entries.
+    slack = 2 * (rows.shape[1] + 4) * np.finfo(np.float32).eps * longest * (lengths + longest)
+    found = closeness.argmax(axis=1)
+    _compare_near(rows, centers, half, closeness, slack, found)
+    return np.asarray(found)
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _compare_near(rows: Floats, centers: Floats, half: Doubles, closeness: Floats, slack: Doubles, found: Ints) -> None:
+    """Compares x·c − |c|²/2 in float64 for those centres whose entry comes within the slack of the largest one."""
+    for i in range(len(rows)):
+        least, best = closeness[i, found[i]] - slack[i], -np.inf
+        near = 0
+        for c in range(len(centers)):
+            near += closeness[i, c] >= least
+        if near < 2:
+            continue
+        for c in range(len(centers)):
+            if closeness[i, c] >= least:
+                exact = -half[c]
+                for k in range(rows.shape[1]):
+                    exact += np.float64(rows[i, k]) * np.float64(centers[c, k])
+                if exact > best:
+                    best, found[i] = exact, c
 
 
 def center_count(count: int, batch_size: int) -> int:

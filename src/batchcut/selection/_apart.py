@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._pair_files import Ints
+from ._inputs import Ints
 
 
 class Swap(NamedTuple):
