@@ -19,8 +19,8 @@ from ._records import Split as Split
 from ._text_features import TextFeatures as TextFeatures
 from ._text_features import words_of as words_of
 
-# `check_name`, `check_there`, `names_of_sides`, `open_arrays`, `open_npy`, `places`, `rows_of_lists`, `TextFeatures` and
-# `words_of` are for the other packages alone.
+# `check_name`, `check_there`, `names_of_sides`, `open_arrays`, `open_npy`, `places`, `rows_of_lists`, `TextFeatures`
+# and `words_of` are for the other packages alone.
 __all__ = [
     "CorruptedImages",
     "FunctionSearch",

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from batchcut._conventions import DEFAULT_TEMPERATURE
-from batchcut._errors import check_flag, check_integer, check_share, wrong_type
+from batchcut._errors import check_flag, check_integer, check_share, invalid, wrong_type
 from batchcut._progress import Progress
 from batchcut._random import Stream, generator
 from batchcut.losses import Background
