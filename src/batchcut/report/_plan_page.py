@@ -170,7 +170,7 @@ def _figures(
         ["seconds to plan", number(plan.seconds), number(shuffled.seconds)],
     ]
     rows[1].append(then and number(float(then.losses.max())))
-    columns = ["", plan.method, "Shuffle", *(["when it was planned"] if then else [])]
+    columns = ["figure", plan.method, "Shuffle", *(["when it was planned"] if then else [])]
     return {"columns": columns, "rows": [_row(row, len(columns)) for row in rows]}
 
 
