@@ -174,7 +174,8 @@ def test_a_saved_plan_is_the_batch_sampler_of_any_loader(tmp_path: Path) -> None
     u, v = np.random.default_rng(0).standard_normal((2, 26, 4)).astype(np.float32)
     plan = Cut()(u, v, batch_size=8, drop_last=False)
     plan.save(tmp_path / "plan.npz")
-    loader = DataLoader(TensorDataset(torch.arange(26)), batch_sampler=BatchPlan.load(tmp_path / "plan.npz"))
+    saved: Any = BatchPlan.load(tmp_path / "plan.npz")  # arrays of indices, where torch's types name lists
+    loader = DataLoader(TensorDataset(torch.arange(26)), batch_sampler=saved)
     assert len(loader) == 4
     for _ in range(2):  # the same batches in the same order each epoch
         assert [batch.tolist() for (batch,) in loader] == [members.tolist() for members in plan]

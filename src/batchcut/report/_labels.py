@@ -8,8 +8,8 @@ from ._run import Run
 Task = tuple[tuple[str, str], ...]
 """What a score depends on beside the method: names and values."""
 
-LONGEST = 36
-"""Letters of a label that a phone shows in two lines of a table."""
+LONGEST, _LONGEST_TASK = 36, 16
+"""Letters of a label, and of the name of a task in it, for which a page has room on a phone."""
 
 _WITHOUT_VIEWS = ("pairs:", "functions")
 _ENDS = "/\\:,. _-"
@@ -36,7 +36,7 @@ def task_names(tasks: Sequence[Task]) -> list[str]:
     """A short name for each task, by what differs; empty where there is only one."""
     if len(tasks) == 1:
         return [""]
-    return _told_apart([dict(task) for task in tasks], [""] * len(tasks), count_more=False)
+    return _numbered([_cut(name, _LONGEST_TASK) for name, _ in _told_apart([dict(task) for task in tasks])])
 
 
 def labels_of(kinds: Sequence[str], settings: Sequence[dict[str, str]]) -> list[str]:
@@ -47,23 +47,24 @@ def labels_of(kinds: Sequence[str], settings: Sequence[dict[str, str]]) -> list[
     labels = list(kinds)
     for kind in dict.fromkeys(kinds):
         places = [place for place, name in enumerate(kinds) if name == kind]
-        if len(places) > 1:
-            own = _told_apart([settings[place] for place in places], [kind] * len(places))
-            for place, label in zip(places, own, strict=True):
-                labels[place] = label
-    return labels
+        told = _told_apart([settings[place] for place in places])
+        for place, (words, more) in zip(places, told, strict=True):
+            labels[place] = _cut(", ".join(filter(None, (kind, words))), LONGEST - len(more)) + more
+    return _numbered(labels)
 
 
-def _told_apart(tables: list[dict[str, str]], starts: list[str], *, count_more: bool = True) -> list[str]:
+def _told_apart(tables: list[dict[str, str]]) -> list[tuple[str, str]]:
+    """In what each table differs from the others, as words; and how many more settings differ, such as " (+3)"."""
     names = sorted({name for table in tables for name in table}, key=_order)
     differing = [name for name in names if name and len({table.get(name) for table in tables}) > 1]
     chosen = _fewest(differing, tables)
     shown = {name: _values(name, [table.get(name, "none").strip("'\"") for table in tables]) for name in chosen}
-    more = f" (+{len(differing) - len(chosen)})" if count_more and len(differing) > len(chosen) else ""
-    labels = [
-        _cut(", ".join(filter(None, [start, *(shown[name][place] for name in chosen)])), LONGEST - len(more)) + more
-        for place, start in enumerate(starts)
-    ]
+    more = f" (+{len(differing) - len(chosen)})" if len(differing) > len(chosen) else ""
+    return [(", ".join(shown[name][place] for name in chosen), more) for place in range(len(tables))]
+
+
+def _numbered(labels: list[str]) -> list[str]:
+    """The labels, with a number behind those that are the same."""
     return [label if labels.count(label) == 1 else f"{label} #{place + 1}" for place, label in enumerate(labels)]
 
 

@@ -161,7 +161,7 @@ def _figures(
 ) -> dict[str, Any]:
     """The table of what came out: columns and rows of text; with what was so when it was planned, if that differs."""
     worth = ["not measured" if one is None or one.effective is None else str(one.effective) for one in (plan, then)]
-    rows = [
+    rows: list[list[Any]] = [
         ["mean loss", number(plan.mean_loss), number(float(beside.losses.mean())), then and number(then.mean_loss)],
         ["largest loss", *(number(float(losses.max())) for losses in (measured.losses, beside.losses))],
         ["effective batch size", worth[0], str(plan.batch_size), then and worth[1]],
@@ -170,7 +170,7 @@ def _figures(
         ["seconds to plan", number(plan.seconds), number(shuffled.seconds)],
     ]
     rows[1].append(then and number(float(then.losses.max())))
-    columns = ["", plan.method, "Shuffle", *(["when it was planned"] if then else [])]
+    columns = ["figure", plan.method, "Shuffle", *(["when it was planned"] if then else [])]
     return {"columns": columns, "rows": [_row(row, len(columns)) for row in rows]}
 
 
@@ -184,7 +184,7 @@ def _negatives(shown: ShownPlan, measured: Measured, beside: Measured, samples: 
     plan, classes = shown.plan, samples.labels is not None
     pairs = max(1, sum(len(members) * (len(members) - 1) // 2 for members in plan))
     margin = None if plan.settings.get("margin") is None else percent(plan.margin_pairs / pairs)
-    rows = [
+    rows: list[list[Any]] = [
         [f"{plan.method}, all batches", percent(measured.suspected), margin, percent(plan.group_pairs / pairs)],
         *([f"{plan.method}, {kind}", percent(shown.suspected(kind)), None, None] for kind in KINDS[:3]),
         ["Shuffle, all batches", percent(beside.suspected), None, None],

@@ -17,6 +17,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 14, 46
 STYLES = 6
 """How many series can be told apart; more begin again."""
 
+_ROOM = 36  # letters in the width of a chart, by the largest type that the style has
+
 _MARKS = ("circle", "square", "triangle", "diamond", "cross", "ring")
 
 
@@ -131,7 +133,9 @@ def bar_chart(
     parts = [_vertical_grid(x, 4, height - _BOTTOM, x_label)]
     for row, (label, values) in enumerate(rows):
         top, at = 4 + row * row_height, 0.0
-        parts.append(f'<text class="label" x="{left}" y="{top + 13}">{escape(label)}: {number(sum(values))} s</text>')
+        words = f"{label}: {number(sum(values))} s"
+        fitted = f' textLength="{WIDTH - 2 * left}" lengthAdjust="spacingAndGlyphs"' if len(words) > _ROOM else ""
+        parts.append(f'<text class="label" x="{left}" y="{top + 13}"{fitted}>{escape(words)}</text>')
         for part, value in enumerate(values):
             from_, to = x(at), x(at + value)
             tip = f"<title>{escape(label)}, {escape(parts_of[part])}: {value:.2f} s</title>"
