@@ -10,7 +10,7 @@ CLUSTERS := $(VENV)/.installed-clusters
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-all lint format docs bench clean
+.PHONY: help demo test test-slow test-all lint format docs bench figures clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -67,6 +67,12 @@ bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/renaming.py
 	$(BIN)/python benchmarks/selection.py
+
+# CIFAR: the folder that holds cifar-100-python. PAIRS: pairs of features, as in docs/guides/train.md. Runs that are
+# stored already are not made again: remove a file in benchmarks/ to measure it anew.
+figures: $(BENCH) ## Measure what every table of the documents shows, and write them: make figures CIFAR=ROOT PAIRS=FILE
+	@test -n "$(CIFAR)" -a -n "$(PAIRS)" || { echo "say make figures CIFAR=ROOT PAIRS=FILE"; exit 2; }
+	sh benchmarks/figures.sh $(BIN)/python "$(CIFAR)" "$(PAIRS)"
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The tables and the plot of docs/selection.md from the results of `selection.py --json`; `tables.py` writes them."""
+"""The tables and the plot of docs/benchmarks.md from the results of `selection.py --json`; `tables.py` writes them."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,8 @@ _COLUMNS = (
     "mean sample loss",
     "seconds",
     "peak memory, MiB",
-    "samples covered",
     "batches a sample is in",
 )
-_DIAL = ("Shuffle", "Cut, pool of 40", "Cut, 1 round", "Cut", "Cut, 10 rounds")
 
 
 def table(facts: dict[str, Any]) -> str:
@@ -27,7 +25,7 @@ def table(facts: dict[str, Any]) -> str:
         parts += ["|---" * len(_COLUMNS) + "|"]
         for method, row in rows.items():
             losses = f"{row['loss']:.4f} | {row['by_sample']:.4f}"
-            cells = f"{row['seconds']:.2f} | {row['memory'] / 2**20:.0f} | {row['covered']:.1%} | {times_used(row)}"
+            cells = f"{row['seconds']:.2f} | {row['memory'] / 2**20:.0f} | {times_used(row)}"
             parts.append(f"| {method} | {losses} | {cells} |")
         if name in facts["bounds"]:
             parts += ["", f"`Cut` reaches {facts['bounds'][name]:.1%} of the upper bound on the weight."]
@@ -60,24 +58,8 @@ def summary_table(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def dial_table(facts: dict[str, Any]) -> str:
-    """How hard the batches of each setting are, as a multiple of the shuffled loss, and how long they take."""
-    names = [name for name in _SHOWN if "Shuffle" in facts["rows"].get(name, {})]
-    titles = [f"{name}: times the shuffled loss | seconds" for name in names]
-    lines = [f"| setting | {' | '.join(titles)} |", "|---" * (1 + 2 * len(names)) + "|"]
-    for method in _DIAL:
-        cells = [_times_and_seconds(facts["rows"][name].get(method), facts["rows"][name]["Shuffle"]) for name in names]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    about = [f"{name}: {facts['about'][name]}." for name in names]
-    return "\n".join([*lines, "", *about])
-
-
 def _loss_and_seconds(row: dict[str, Any] | None) -> str:
     return "–" if row is None else f"{row['loss']:.3f} in {row['seconds']:.2f} s"
-
-
-def _times_and_seconds(row: dict[str, Any] | None, shuffled: dict[str, Any]) -> str:
-    return "– | –" if row is None else f"{row['loss'] / shuffled['loss']:.1f} | {row['seconds']:.2f}"
 
 
 def plot(facts: dict[str, Any], path: Path) -> None:

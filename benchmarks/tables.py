@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import selection_report, training_report
+from benchmarks import choices_report, example_batches, headline, pictures, selection_report, training_report
 
 ROOT = Path(__file__).resolve().parents[1]
 ABSENT = "*not measured yet*"
@@ -27,10 +27,10 @@ Facts = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """A file in benchmarks/, and how its table is made."""
+    """Files in benchmarks/, and how a table is made of what they hold."""
 
-    file: str
-    table: Callable[[Facts], str]
+    files: tuple[str, ...]
+    table: Callable[..., str]
 
 
 def training_table(facts: Facts) -> str:
@@ -231,35 +231,48 @@ def _percent(row: Facts, name: str) -> str:
     return "–" if row[name] is None else f"{row[name]:.1%}"
 
 
+_SIZES, _TRAINING, _FINETUNE = "batch_sizes_results.json", "training_results.json", "finetune_results.json"
+_RIVALS, _SELECTION, _OVERHEAD = "rivals_training_results.json", "selection_results.json", "overhead_results.json"
+_CHOICES, _ADVICE = "choices_results.json", "advice_results.json"
+
 SOURCES = {
-    "selection": Source("selection_results.json", selection_report.table),
-    "selection-summary": Source("selection_results.json", selection_report.summary_table),
-    "selection-bars": Source("selection_results.json", selection_report.bars_table),
-    "hardness": Source("selection_results.json", selection_report.dial_table),
-    "training": Source("training_results.json", training_table),
-    "batch-sizes": Source("batch_sizes_results.json", training_report.batch_sizes_table),
-    "rivals-training": Source("rivals_training_results.json", training_report.rivals_table),
-    "finetune": Source("finetune_results.json", finetune_table),
-    "advice": Source("advice_results.json", advice_table),
-    "waiting": Source("advice_results.json", waiting_table),
-    "overhead": Source("overhead_results.json", overhead_table),
-    "effective-size": Source("effective_size_results.json", effective_size_table),
-    "background-runs": Source("background_results.json", background_runs_table),
-    "background-gradients": Source("background_results.json", background_gradients_table),
-    "best-plans": Source("best_plans_results.json", best_plans_table),
-    "batch-norm": Source("batch_norm_results.json", batch_norm_table),
+    "figures": Source((_SIZES, _OVERHEAD), headline.front_figures),
+    "headline": Source((_SIZES, _TRAINING, _FINETUNE), headline.headline_table),
+    "rivals-digest": Source((_RIVALS,), headline.rivals_digest),
+    "choices": Source((_CHOICES,), choices_report.choices_table),
+    "example-batches": Source(("example_batches_results.json",), example_batches.table),
+    "selection": Source((_SELECTION,), selection_report.table),
+    "selection-summary": Source((_SELECTION,), selection_report.summary_table),
+    "selection-bars": Source((_SELECTION,), selection_report.bars_table),
+    "training": Source((_TRAINING,), training_table),
+    "batch-sizes": Source((_SIZES,), training_report.batch_sizes_table),
+    "rivals-training": Source((_RIVALS,), training_report.rivals_table),
+    "finetune": Source((_FINETUNE,), finetune_table),
+    "advice": Source((_ADVICE,), advice_table),
+    "waiting": Source((_ADVICE,), waiting_table),
+    "overhead": Source((_OVERHEAD,), overhead_table),
+    "effective-size": Source(("effective_size_results.json",), effective_size_table),
+    "background-runs": Source(("background_results.json",), background_runs_table),
+    "background-gradients": Source(("background_results.json",), background_gradients_table),
+    "best-plans": Source(("best_plans_results.json",), best_plans_table),
+    "batch-norm": Source(("batch_norm_results.json",), batch_norm_table),
 }
 
 
 def table(name: str, results: Path) -> str:
-    """The table of that name, from the file in the folder `results`."""
+    """The table of that name, from files in the folder `results`."""
     if name not in SOURCES:
         raise ValueError(f"a table must be one of {', '.join(SOURCES)}; got {name}")
-    path = results / SOURCES[name].file
+    found = [_facts(results / file) for file in SOURCES[name].files]
+    return ABSENT if None in found else SOURCES[name].table(*found)
+
+
+def _facts(path: Path) -> Facts | None:
+    """What a file holds; None where there is no file, or one that has nothing to show yet."""
     if not path.exists():
-        return ABSENT
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    return SOURCES[name].table(facts) if facts.get("summary", True) else ABSENT
+        return None
+    facts: Facts = json.loads(path.read_text(encoding="utf-8"))
+    return facts if facts.get("summary", True) else None
 
 
 def rewritten(page: str, results: Path) -> str:
@@ -287,21 +300,20 @@ def main() -> None:
         _draw(results, docs / "img")
 
 
-def _draw(results: Path, pictures: Path) -> None:
-    selection, sizes, training = (_facts(name, results) for name in ("selection", "batch-sizes", "training"))
-    if selection:
-        selection_report.plot(selection, pictures / "selection.svg")
-    for name, facts, plot in (
-        ("batch-sizes", sizes, training_report.plot_batch_sizes),
-        ("curves", training, training_report.plot_curves),
-    ):
-        if facts.get("summary"):
-            plot(facts, *(pictures / f"{name}{ending}.svg" for ending in ("", "-dark")))
-
-
-def _facts(name: str, results: Path) -> Facts:
-    path = results / SOURCES[name].file
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def _draw(results: Path, folder: Path) -> None:
+    files = (_SELECTION, _SIZES, _CHOICES, _TRAINING)
+    selection, sizes, choices, training = (_facts(results / file) for file in files)
+    pictures.draw_concepts(folder)
+    pictures.draw_batches(folder)
+    if selection is not None:
+        selection_report.plot(selection, folder / "selection.svg")
+        pictures.draw_cost(selection, folder)
+    if sizes is not None:
+        training_report.plot_batch_sizes(sizes, *pictures.both(folder, "batch-sizes"))
+    if choices is not None:
+        choices_report.plot_choices(choices, folder)
+    if training is not None:
+        training_report.plot_curves(training, *pictures.both(folder, "curves"))
 
 
 if __name__ == "__main__":

@@ -44,16 +44,22 @@ def digest(config: Config) -> str:
 
 
 def measured_run(config: Config) -> Row:
-    """Top-1 at the end of a run and on the way, its steps, and where its time went."""
+    """Top-1 at the end of a run and on the way, its steps, how hard its plans are, and where its time went.
+
+    How hard: the mean loss of a plan over that of shuffled batches by the same embeddings, a geometric mean over plans.
+    """
     with tempfile.TemporaryDirectory() as folder:
         with _timed_recording() as recording:
             result = train(config, Path(folder) / "run")
         text = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8")
     events = [json.loads(line) for line in text.splitlines()]
+    plans = [event for event in events if event["event"] == "plan" and event.get("shuffled_loss")]
+    ratios = [plan["mean_loss"] / plan["shuffled_loss"] for plan in plans]
     return {
         "steps": result.steps,
         "top1": result.scores["top1"],
         "curve": [(event["step"], event["top1"]) for event in events if event["event"] == "evaluation"],
+        "hardness": statistics.geometric_mean(ratios) if ratios else 1.0,
         "seconds": {**result.seconds, "recording": sum(recording)},
     }
 

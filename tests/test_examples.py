@@ -52,8 +52,6 @@ RUNS = {
     "false_negatives": Run(
         r"Cut, no guard +[78]\d\d pairs of one story, .*\n(.*\n)*Cut with groups +0 pairs of one story"
     ),
-    "hardness": Run(r"Shuffle\(\) +loss at temperature 0\.1: 0\.1\d\d.*\n(.*\n)*Cut\(\) +loss .*: 1\.\d+, 100% .*"),
-    "batch_sizes": Run(r"(batches of +\d+: +\d+\.\d times the shuffled loss \(.*\)\n){4}"),
     "effective_size": Run(r"(τ = 0\.\d+: mean loss \d\.\d\d, effective batch size \d+ \(\d+ to \d+\)\n){4}"),
     "one_plan": Run(r"^\(15, 64\)\nCut\((.*\n)*read again, it is the same: True"),
     "large_sets": Run(r"^\(156, 64\)\nCut\(.*cells=1\)\n  asked     10,000 samples"),
