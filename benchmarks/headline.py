@@ -47,8 +47,8 @@ def front_figures(sizes: Facts, overhead: Facts) -> str:
     return "\n".join(
         [
             f"- {gain}: {_percent(planned)} planned, {_percent(shuffled)} shuffled (*functions*, right).",
-            f"- **{_SMALL} for {_LARGE}**: planned batches of {_SMALL} find {_percent(small)}, shuffled ones of {_LARGE} "
-            f"{_percent(large)}.",
+            f"- **{_SMALL} for {_LARGE}**: planned batches of {_SMALL} find {_percent(small)}, "
+            + f"shuffled ones of {_LARGE} {_percent(large)}.",
             f"- **{overhead['added']:.1%}** is added to an epoch of a very small image model; less to a larger one.",
         ]
     )
