@@ -51,7 +51,12 @@ def plot_choices(facts: Facts, folder: Path) -> None:
             panel.set_xscale("log")
             ticks = [1, 2, 5, 10, 20]
             panel.set_xticks(ticks, [str(tick) for tick in ticks])
-            panel.set(xlabel="mean batch loss, times the shuffled one", ylabel="top-1 gained, points", xlim=(0.9, 30))
+            panel.set(
+                xlabel="mean batch loss, times the shuffled one",
+                ylabel="top-1 gained, points",
+                xlim=(0.9, 30),
+                ylim=(-1, None),
+            )
             panel.grid(axis="y", color=faint(), alpha=0.3, linewidth=0.6)
             panel.minorticks_off()
             figure.savefig(path, metadata={"Date": None})

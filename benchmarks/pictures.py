@@ -96,9 +96,9 @@ def _batches(left: "Axes", right: "Axes") -> None:
     selectors: tuple[tuple[str, Selector], ...] = (("shuffled", Shuffle()), ("planned by Cut", Cut(margin=None)))
     for panel, (title, selector) in zip((left, right), selectors, strict=True):
         plan = selector(rows, rows, batch_size=_BATCH, temperature=0.05, seed=0)
-        panel.scatter(*map_.T, s=9, color=faint(), alpha=0.55, linewidths=0)
+        panel.scatter(map_[:, 0], map_[:, 1], s=9, color=faint(), alpha=0.55, linewidths=0)
         for batch, color in zip(plan.batches[:: len(plan) // 3], (BLUE, VERMILION, GREEN), strict=False):
-            panel.scatter(*map_[batch].T, s=26, color=color, linewidths=0)
+            panel.scatter(map_[batch, 0], map_[batch, 1], s=26, color=color, linewidths=0)
         panel.set(title=title, xticks=[], yticks=[])
         panel.set_aspect("equal")
         for side in panel.spines.values():
@@ -117,9 +117,8 @@ def _cost(panel: "Axes", facts: dict[str, Any]) -> None:
         ("Cut", "Cut", VERMILION, "s"),
         ("Shuffle", "Shuffle", faint(), "o"),
     ):
-        points = sorted(
-            (count[name], rows[method]["seconds"]) for name, rows in facts["rows"].items() if method in rows
-        )
+        measured = {count[name]: rows[method]["seconds"] for name, rows in facts["rows"].items() if method in rows}
+        points = sorted(measured.items())
         panel.plot(*zip(*points, strict=True), color=color, marker=marker, linestyle="none", label=label)
     panel.set(xscale="log", yscale="log", xlabel="samples, N", ylabel="seconds of a plan, two cores")
     panel.set_xlim(8e3, 2e6)

@@ -236,7 +236,7 @@ _RIVALS, _SELECTION, _OVERHEAD = "rivals_training_results.json", "selection_resu
 _CHOICES, _ADVICE = "choices_results.json", "advice_results.json"
 
 SOURCES = {
-    "figures": Source((_SIZES, _OVERHEAD), headline.front_figures),
+    "figures": Source((_SIZES, _OVERHEAD, _TRAINING), headline.front_figures),
     "headline": Source((_SIZES, _TRAINING, _FINETUNE), headline.headline_table),
     "rivals-digest": Source((_RIVALS,), headline.rivals_digest),
     "choices": Source((_CHOICES,), choices_report.choices_table),

@@ -9,23 +9,95 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import tables
+from benchmarks import headline, tables
+from playwright.sync_api import Browser
+from tests._browser import opened
 
 ROOT = Path(__file__).parent.parent
 MOST_LINES = 20
+LONGEST_LINE = 120
+RECORD = {"benchmarks.md", "background.md", "effective-size.md", "errata.md", "open-case.md", "paper.md"}
+DIARY = re.compile(r"was tried|were tried|on another day|nobody had looked|earlier version", re.IGNORECASE)
+NOT_PROSE = re.compile(r"```.*?```|<!-- begin (\S+) -->.*?<!-- end \1 -->|^ *\|.*?$|^!\[.*?$", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("mkdocs") is None, reason="mkdocs is an extra: pip install 'batchcut[docs]'"
-)
-def test_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is an extra: pip install 'batchcut[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     )
     assert done.returncode == 0, done.stderr
-    assert "PlannedLoader" in (tmp_path / "api" / "sampling.html").read_text(encoding="utf-8")
+    return folder
+
+
+@pytest.mark.slow
+def test_site_builds_without_a_warning_and_shows_sources(site: Path) -> None:
+    page = (site / "api" / "sampling.html").read_text(encoding="utf-8")
+    assert "PlannedLoader" in page
+    assert "Source code in" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["index.html", "api/sampling.html"])
+def test_search_works_from_a_folder(site: Path, browser: Browser, page: str) -> None:
+    with opened(browser, site / page) as (view, seen):
+        view.click(".md-search__input")
+        view.keyboard.type("replan_every")
+        view.wait_for_selector(".md-search-result__item")
+        assert not seen.errors
+        assert all(address.startswith("file:") for address in seen.requests)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_pages_fit_and_show_their_pictures(site: Path, browser: Browser, width: int, dark: bool) -> None:
+    for name in ("index", "start", "choosing", "does-it-pay", "selection", "guides/pytorch"):
+        with opened(browser, site / f"{name}.html", width=width, dark=dark) as (view, seen):
+            assert not seen.errors
+            assert view.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1")
+            code = "[...document.querySelectorAll('pre > code')].every(c => c.scrollWidth <= c.clientWidth + 1)"
+            assert width < 1000 or view.evaluate(code), name
+            shown = "[...document.images].filter(i => getComputedStyle(i).display !== 'none')"
+            assert view.evaluate(f"{shown}.every(i => i.complete && i.naturalWidth > 0)"), name
+
+
+def prose_of(page: Path) -> str:
+    """Its text but for code and tables."""
+    return NOT_PROSE.sub("", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_prose_fits_an_editor_and_is_no_diary(page: Path) -> None:
+    text = prose_of(page)
+    assert [line for line in text.splitlines() if len(line) > LONGEST_LINE] == []
+    assert page.name in RECORD or not DIARY.search(text)
+
+
+def test_the_headline_compares_with_the_best_shuffled_size() -> None:
+    found = [("shuffle", 16, 0.3), ("shuffle", 32, 0.32), ("shuffle", 256, 0.36), ("shuffle", 512, 0.35)]
+    found += [("cut", 16, 0.39), ("cut", 32, 0.4)]
+    rows = [{"method": method, "batch_size": size, "top1": top1, "seeds": 5} for method, size, top1 in found]
+    sizes = {"summary": [row | {"data": data} for data in ("functions", "pairs") for row in rows]}
+    images = {"data": "images, seeds from 5", "objective": "simclr", "seeds": 8, "added_time": 0.2}
+    training = {"summary": [images | {"method": "Shuffle", "top1": 0.3}, images | {"method": "Cut", "top1": 0.33}]}
+    tuned = [
+        {"data": data, "method": method, "seeds": 2, "top1": {"mean": top1}}
+        for data in ("functions", "debian")
+        for method, top1 in (("shuffled", 0.5), ("planned", 0.55))
+    ]
+    lines = headline.headline_table(sizes, training, {"summary": tuned}).splitlines()
+    assert lines[2] == "| functions by what they do, B = 32 | two small towers | 5 | 32.0 | 40.0 | +8.0 |"
+    assert lines[-2].endswith("planned B = 16 beside shuffled B = 256 | two small towers | 5 | 36.0 | 39.0 | +3.0 |")
+    figures = headline.front_figures(sizes, {"added": 0.033}, training).splitlines()
+    assert (
+        figures[1] == "- **Batches of 16**, planned, reach 39.0 % at equal epochs; the best shuffled size, 256, 36.0 %."
+    )
 
 
 def test_the_path_of_an_epoch_names_what_is_there() -> None:
@@ -46,9 +118,8 @@ def test_the_path_of_an_epoch_names_what_is_there() -> None:
 
 def test_pages_hold_the_tables_of_the_results() -> None:
     pages = tables.pages(ROOT / "docs")
-    assert {"index.md", "does-it-pay.md", "choosing.md", "selection.md", "benchmarks.md"} <= {
-        page.name for page in pages
-    }
+    expected = {"index.md", "does-it-pay.md", "choosing.md", "selection.md", "benchmarks.md"}
+    assert expected <= {page.name for page in pages}
     for page in pages:
         text = page.read_text(encoding="utf-8")
         again = tables.rewritten(text, ROOT / "benchmarks")
@@ -143,25 +214,13 @@ def test_finetune_table_shows_gains_with_their_errors(tmp_path: Path) -> None:
 
 
 def test_overhead_table_shows_the_parts(tmp_path: Path) -> None:
-    facts: dict[str, object] = {
-        "images": 15_000,
-        "real": True,
-        "batch_size": 32,
-        "steps": 468,
-        "step": 0.04,
-        "timed": 150,
-    }
+    facts = {"images": 15_000, "real": True, "batch_size": 32, "steps": 468, "step": 0.04, "timed": 150}
     facts |= {"epoch": 20.0, "recording": 0.1, "planning": 0.6, "sampling": 0.02, "added": 0.036, "cpu_added": 0.042}
     (tmp_path / "overhead_results.json").write_text(json.dumps(facts), encoding="utf-8")
     table = tables.table("overhead", tmp_path)
     assert "15,000 CIFAR-100 images, B = 32, 468 steps of 40.0 ms, 150 of each loop timed." in table
     assert "| planning | 0.600 | 3.00% |" in table
     assert table.endswith("| together | 0.720 | 3.60% by the clock, 4.20% of the processors' time |")
-    row = {"set": "pairs", "seeds": 3, "plan_ahead": 0.1, "waited": 0.02, "epoch": 2.0, "share": 0.01}
-    facts["waiting"] = {"epochs": 4, "summary": [row | {"top1": 0.5, "spread": 0.003}]}
-    (tmp_path / "overhead_results.json").write_text(json.dumps(facts), encoding="utf-8")
-    table = tables.table("overhead", tmp_path)
-    assert table.endswith("| pairs | 0.1 | 0.020 | 2.00 | 1.00% | 50.00 ± 0.30 % |")
 
 
 def test_a_table_that_nobody_makes_is_an_error(tmp_path: Path) -> None:

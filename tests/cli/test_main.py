@@ -207,7 +207,7 @@ def test_bash_completes_verbs_options_choices_and_paths(tmp_path: Path, capsys: 
     (tmp_path / "settings.toml").touch()
     assert run("--completion", "bash") == 0
     script = capsys.readouterr().out
-    assert completed(script, "re", tmp_path) == ["report", "reshard"]
+    assert sorted(completed(script, "re", tmp_path)) == ["report", "reshard"]
     assert completed(script, "paper r", tmp_path) == ["run"]
     assert completed(script, "demo --s", tmp_path) == ["--seeds"]
     assert completed(script, "paper run x --qui", tmp_path) == ["--quick", "--quiet"]

@@ -325,7 +325,7 @@ def test_settings_that_cannot_be(
 @pytest.mark.parametrize("rate", ["1e30", "1e12"])
 def test_a_diverged_loss_is_said(rate: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (f"optimizer.learning_rate={rate}", "optimizer.name=sgd", "optimizer.warmup_epochs=0")
-    line = refused(capsys, "--data", pairs, *SMALL, *words, "-o", tmp_path / "run", code=1)
+    line = refused(capsys, "--data", pairs, *SMALL, *words, "--recipe", "pairs", "-o", tmp_path / "run", code=1)
     assert "training has diverged: an embedding is zero or not finite after step 1 in epoch 0; " in line
     assert "A lower optimizer.learning_rate" in line
 
