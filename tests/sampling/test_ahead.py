@@ -301,13 +301,13 @@ loader = bc.PlannedLoader(data, **how)
 for _ in loader:
     loader.record(u[loader.index], v[loader.index])
 assert begun.wait(60)
-print("planning", flush=True)
-if end == "interrupt":
-    try:
+try:
+    print("planning", flush=True)  # after which the signal may come at any time
+    if end == "interrupt":
         for _ in loader:  # waits for the plan
             pass
-    except KeyboardInterrupt:
-        sys.exit(130)
+except KeyboardInterrupt:
+    sys.exit(130)
 """
 
 
