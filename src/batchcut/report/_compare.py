@@ -52,7 +52,7 @@ class Group:
     @property
     def finals(self) -> list[float]:
         """The last top-1 accuracy of each run that is finished."""
-        return list(_last_scores(self).values())
+        return list(last_scores(self).values())
 
     @property
     def top1(self) -> float:
@@ -161,8 +161,8 @@ class Comparison:
 
     def gain(self, group: Group) -> Gain | None:
         """How far the group ends above shuffled batches; None where no seed is finished in both."""
-        base = {} if self.baseline is None else _last_scores(self.baseline)
-        differences = [score - base[seed] for seed, score in _last_scores(group).items() if seed in base]
+        base = {} if self.baseline is None else last_scores(self.baseline)
+        differences = [score - base[seed] for seed, score in last_scores(group).items() if seed in base]
         if not differences:
             return None
         count = len(differences)
@@ -209,7 +209,7 @@ def flattened(tree: Tree, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _last_scores(group: Group) -> dict[int, float]:
+def last_scores(group: Group) -> dict[int, float]:
     """The last top-1 accuracy of each run that is finished, by seed."""
     scores = {run.seed: run.events("evaluation") for run in group.finished}
     return {seed: float(events[-1]["top1"]) for seed, events in scores.items() if events}

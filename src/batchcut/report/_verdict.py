@@ -4,7 +4,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from ._compare import Comparison, Group
+from ._compare import Comparison, Group, last_scores
 from ._svg import percent
 
 _LEVEL = 0.95
@@ -39,7 +39,7 @@ def lead(one: Group, other: Group, *, among: int = 1) -> Lead:
     """
     from scipy.special import stdtrit
 
-    mine, theirs = _by_seed(one), _by_seed(other)
+    mine, theirs = last_scores(one), last_scores(other)
     mean = statistics.fmean(mine.values()) - statistics.fmean(theirs.values())
     if min(len(mine), len(theirs)) < 2:
         return Lead(mean=mean, half_width=math.nan, pairs=0)
@@ -124,11 +124,3 @@ def _without_baseline(scored: list[Group]) -> str:
     ahead = lead(best, rest[0], among=math.comb(len(scored), 2))
     scores = f"({percent(best.top1)} against {percent(rest[0].top1)})"
     return f"{best.label} is {ahead.mean * 100:.1f} points above {rest[0].label}, the next {scores}. {_doubt(ahead)}"
-
-
-def _by_seed(group: Group) -> dict[int, float]:
-    found = {}
-    for run in group.finished:
-        if events := run.events("evaluation"):
-            found[run.seed] = float(events[-1]["top1"])
-    return found
