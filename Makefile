@@ -68,11 +68,11 @@ bench: $(BENCH) ## Measure speed and memory; prints ratios
 	$(BIN)/python benchmarks/renaming.py
 	$(BIN)/python benchmarks/selection.py
 
-# CIFAR: the folder that holds cifar-100-python. PAIRS: pairs of features, as in docs/guides/train.md. Runs that are
-# stored already are not made again: remove a file in benchmarks/ to measure it anew.
+# CIFAR: the folder that holds cifar-100-python. PAIRS: pairs of features, as in docs/guides/train.md. LISTS: a folder of
+# apt's lists, if they are not where apt keeps them. What is stored in benchmarks/results is not measured again.
 figures: $(BENCH) ## Measure what every table of the documents shows, and write them: make figures CIFAR=ROOT PAIRS=FILE
 	@test -n "$(CIFAR)" -a -n "$(PAIRS)" || { echo "say make figures CIFAR=ROOT PAIRS=FILE"; exit 2; }
-	sh benchmarks/figures.sh $(BIN)/python "$(CIFAR)" "$(PAIRS)"
+	sh benchmarks/figures.sh $(BIN)/python "$(CIFAR)" "$(PAIRS)" $(LISTS)
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,31 +7,28 @@ prints what the epochs that are not planned cost, too. With `--output` all is st
 that are there already are not made again.
 """
 
-import argparse
 import json
 import math
 import statistics
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.rivals_loop import Batches, Planned, Task, run_loop
+from benchmarks.loops.rivals import Batches, Planned, Task, trained
+from benchmarks.loops.runs import Results, Row, command_line, parsed, standard_error
 from benchmarks.rivals_training import config_for
-from benchmarks.training_runs import Row, pair_sets, spread, store, stored_rows
 
-from batchcut.data import Pairs, Split
-from batchcut.evaluation import retrieval
+from batchcut.data import Split
 from batchcut.selection import Cut, prospects
 from batchcut.training import Config
-from batchcut.training._model import build_model
-from batchcut.training._optimizer import build_optimizer
 
 SIZES = (16, 32, 64, 128, 256, 512)
-GAINS = Path(__file__).parent / "batch_sizes_results.json"
+GAINS = Path(__file__).parent / "results" / "batch_sizes_results.json"
 
 
 class Asked(Planned):
@@ -58,16 +55,8 @@ class Asked(Planned):
 
 def run(split: Split, config: Config, *, shuffled_epochs: int, sizes: Sequence[int] = SIZES) -> Row:
     """Trains once; top-1 on the test part, and the advice where it was asked for."""
-    train, test = split.train, split.test
-    assert isinstance(train, Pairs)
-    assert isinstance(test, Pairs)
-    x, y, test_x, test_y = (torch.tensor(side).float() for side in (train.u, train.v, test.u, test.v))
-    towers = build_model(config.model, seed=config.seed, inputs=(x.shape[1], y.shape[1]))
-    rival = Asked(Task(config, x, y, towers), shuffled_epochs=shuffled_epochs, sizes=sizes)
-    run_loop(rival, build_optimizer(towers, config.optimizer, config.peak_rate))
-    with torch.no_grad():
-        score = retrieval(*(side.numpy() for side in towers(test_x, test_y)))
-    return {"shuffled_epochs": shuffled_epochs, "top1": score.top1, "advice": rival.advice}
+    asked, outcome = trained(partial(Asked, shuffled_epochs=shuffled_epochs, sizes=sizes), split, config)
+    return {"shuffled_epochs": shuffled_epochs, "top1": outcome.top1, "advice": asked.advice}
 
 
 def advice_lines(rows: Sequence[Row], gains: Sequence[Row]) -> list[Row]:
@@ -97,42 +86,33 @@ def waiting_lines(rows: Sequence[Row]) -> list[Row]:
             gains = [found[seed, count] - found[seed, counts[-1]] for seed in seeds]
             if gains:
                 line = {"data": data, "shuffled_epochs": count, "seeds": len(gains), "gain": statistics.fmean(gains)}
-                deviation = spread(gains)
-                lines.append(line | {"error": None if deviation is None else deviation / math.sqrt(len(gains))})
+                lines.append(line | {"error": standard_error(gains)})
     return lines
 
 
-def facts_of(rows: Sequence[Row]) -> Row:
+def facts_of(runs: Sequence[Row]) -> Row:
     """All that is stored."""
     gains = json.loads(GAINS.read_text(encoding="utf-8"))["summary"]
-    return {"summary": advice_lines(rows, gains), "waiting": waiting_lines(rows), "runs": rows}
+    return {"summary": advice_lines(runs, gains), "waiting": waiting_lines(runs), "runs": runs}
 
 
 def main() -> None:
     """Runs what is missing and prints what came out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=Path, help="file of pairs of features")
-    parser.add_argument("--functions", action="store_true", help="the Python functions on this machine")
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
-    parser.add_argument("--first-seed", type=int, default=90)
-    parser.add_argument("--output", type=Path, help="JSON file for all figures")
-    options = parser.parse_args()
-    readers = pair_sets(options.pairs, functions=options.functions)
-    if not readers:
-        parser.error("give --pairs FILE, --functions or both")
+    options, readers, seeds = parsed(command_line(__doc__, seeds=3, first_seed=90))
     torch.set_num_threads(1)
-    rows = stored_rows(options.output)
+    results = Results(options.output, facts=facts_of, line=_line)
     for data, read in readers.items():
         split = read()
-        for seed in range(options.first_seed, options.first_seed + options.seeds):
+        for seed in seeds:
             config = config_for(seed)
             for count in range(1, config.epochs + 1):
                 key = {"data": data, "seed": seed, "shuffled_epochs": count}
-                if not any(key.items() <= row.items() for row in rows):
-                    rows.append(key | run(split, config, shuffled_epochs=count))
-                    print(f"{data}, seed {seed}, {count} epochs shuffled: {rows[-1]['top1']:.2%}", flush=True)
-                    store(options.output, facts_of(rows))
-    print(table(facts_of(rows)))
+                results.add(key, partial(run, split, config, shuffled_epochs=count))
+    print(table(results.facts))
+
+
+def _line(row: Row) -> str:
+    return f"{row['data']}, seed {row['seed']}, {row['shuffled_epochs']} epochs shuffled: {row['top1']:.2%}"
 
 
 def table(facts: Row) -> str:

@@ -1,12 +1,13 @@
 """Why a background helps planned batches and hurts shuffled ones: mass, gradient, geometry and errors, by kinds.
 
-`background.py NAME` trains two small towers (see towers.py) on some of the training rows of NAME, an .npz file of pairs
-or "functions", by shuffled and by planned batches, with several kinds of further candidates. Kinds are the cells of
+`background.py NAME` trains two small towers (loops/towers.py) on some of the training rows of NAME, an .npz file of
+pairs or "functions", by shuffled and by planned batches, with several kinds of further candidates. Kinds are cells of
 k-means on the embeddings after the first epoch, which is shuffled and the same for all runs of a seed. Of each run it
 tells, after each epoch, how often a held-out row finds a wrong partner of its own kind or of another, and how far the
 kinds have turned; of the embeddings of some epochs, what batches of each sort hold of the full-batch gradient, in two
-parts: that of the negatives of the anchor's own kind, and of other kinds. With `--output`, figures are stored as JSON;
-with `--picture`, they are drawn. `--states` keeps the weights, so that runs need not be made again.
+parts: that of the negatives of the anchor's own kind, and of other kinds. With `--output`, figures are stored as JSON,
+and a set that is there already is not measured again; with `--picture`, they are drawn. `--states` keeps the
+weights, so that runs need not be made again.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from torch.nn.functional import normalize
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.towers import (
+from benchmarks.loops.runs import Row, store
+from benchmarks.loops.towers import (
     TAU,
     Extra,
     Ints,
@@ -79,7 +81,6 @@ SHOWN = {
 SINGLE = 16  # batches whose own gradients are looked at, one by one
 
 States = list[list[Tensor]]
-Row = dict[str, Any]
 
 
 class Far(NamedTuple):
@@ -412,12 +413,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     name = "functions" if options.data == "functions" else "pairs"
-    facts = measure(load(options.data), options, options.states / name / str(options.batch_size))
-    if options.output is not None:
-        known = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {}
-        options.output.write_text(json.dumps(known | {name: facts}, indent=1) + "\n", encoding="utf-8")
+    known: Row = {}
+    if options.output is not None and options.output.exists():
+        known = json.loads(options.output.read_text(encoding="utf-8"))
+    if name not in known:
+        known[name] = measure(load(options.data), options, options.states / name / str(options.batch_size))
+        store(options.output, known)
     if options.picture is not None:
-        draw(facts, options.picture, kinds=options.kinds[0])
+        draw(known[name], options.picture, kinds=options.kinds[0])
 
 
 if __name__ == "__main__":

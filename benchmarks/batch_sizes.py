@@ -19,22 +19,24 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.training_runs import (
+from benchmarks.loops.runs import (
+    AT_THE_END,
+    Results,
     Row,
+    command_line,
     compared,
+    config_by,
     digest,
+    heads_of_scores,
     loop_seconds,
     measured_run,
-    pair_sets,
-    percent,
-    store,
-    stored_rows,
+    parsed,
+    scores_of,
     without_test,
     write_pairs,
 )
 
-from batchcut.data import Split
-from batchcut.training import Config, config_of, recipe, with_overrides
+from batchcut.training import Config
 
 SIZES = (16, 32, 64, 128, 256, 512)
 SHUFFLED, PLANNED = "shuffle", "cut"
@@ -54,18 +56,15 @@ class Setting(NamedTuple):
     rate: float
 
     def config(self, file: Path, seed: int) -> Config:
-        """The settings of `batchcut train`; scored and saved at the end alone."""
-        overrides = {
+        """The settings of `batchcut train`."""
+        settings = {
             "data.name": json.dumps(f"pairs:{file}"),
             "batch_size": str(self.batch_size),
             "selection.selector.method": self.method,
             "optimizer.learning_rate": str(self.rate),
             "seed": str(seed),
-            "evaluation.every_epochs": "0",
-            "keeping.checkpoint_epochs": "1000",
-            "keeping.embeddings": "0",
         }
-        return config_of(with_overrides(recipe("pairs"), overrides), source="recipe pairs")
+        return config_by("pairs", settings | AT_THE_END)
 
 
 class Asked(NamedTuple):
@@ -105,19 +104,19 @@ def chosen_rates(rows: Sequence[Row]) -> dict[tuple[str, int, str], float]:
     return chosen
 
 
-def summary(rows: Sequence[Row], timed: Sequence[Row]) -> list[Row]:
+def summary(runs: Sequence[Row], timed: Sequence[Row]) -> list[Row]:
     """Of each data set, size and method: the rate, top-1 on the test part, its gain by seed, and seconds."""
     lines = []
-    for (data, size, method), rate in sorted(chosen_rates(rows).items(), key=lambda item: _order(item[0])):
-        runs = _decided(rows, data, size, method)
-        base = _decided(rows, data, size, SHUFFLED)
-        gains = [runs[seed] - base[seed] for seed in sorted(runs.keys() & base.keys())]
+    for (data, size, method), rate in sorted(chosen_rates(runs).items(), key=lambda item: _order(item[0])):
+        own = _decided(runs, data, size, method)
+        base = _decided(runs, data, size, SHUFFLED)
+        gains = [own[seed] - base[seed] for seed in sorted(own.keys() & base.keys())]
         seconds = [
             row["loop"] for row in timed if (row["data"], row["batch_size"], row["method"]) == (data, size, method)
         ]
-        if runs:
+        if own:
             place = {"data": data, "batch_size": size, "method": method, "rate": rate}
-            lines.append(place | compared(runs, gains, seconds))
+            lines.append(place | compared(own, gains, seconds))
     return lines
 
 
@@ -160,95 +159,79 @@ def _bar(data: str, name: str, value: float, bound: float, *, at_least: bool) ->
     return {"data": data, "name": name, "value": value, "bound": bound, "at_least": at_least, "passed": passed}
 
 
-class Results:
-    """The rows so far, stored after each."""
+def facts_of(runs: Sequence[Row], timed: Sequence[Row]) -> Row:
+    """All that is stored."""
+    lines = summary(runs, timed)
+    return {"summary": lines, "bars": bars(lines), "runs": runs, "timed": timed}
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.runs, self.timed = stored_rows(path), stored_rows(path, "timed")
 
-    def store(self) -> None:
-        """Writes all, with what follows from it."""
-        lines = summary(self.runs, self.timed)
-        store(self.path, {"summary": lines, "bars": bars(lines), "runs": self.runs, "timed": self.timed})
+def run(config: Config) -> Row:
+    """Trains once."""
+    found = measured_run(config)
+    return {"steps": found["steps"], "top1": found["top1"]}
 
-    def add(self, asked: Asked, file: Path) -> None:
-        """Makes a run, unless it is there."""
-        config = asked.setting.config(file, asked.seed)
+
+def timed_run(config: Config) -> Row:
+    """The seconds of the same."""
+    return {"loop": loop_seconds(measured_run(config))}
+
+
+def add(results: Results, asked: Asked, file: Path, *, time: bool = False) -> None:
+    """Makes a run, unless it is there; or takes its time."""
+    config = asked.setting.config(file, asked.seed)
+    if time:
+        results.add({**asked.setting._asdict(), "seed": asked.seed}, timed_run, config, name="timed")
+    else:
         key = {**asked.setting._asdict(), "part": asked.part, "seed": asked.seed, "config": digest(config)}
-        if any(all(row[name] == value for name, value in key.items()) for row in self.runs):
-            return
-        run = measured_run(config)
-        self.runs.append({**key, "steps": run["steps"], "top1": run["top1"]})
-        print(f"{_name(asked)}: top-1 {run['top1']:.2%}, {loop_seconds(run):.1f} s", flush=True)
-        self.store()
-
-    def time(self, asked: Asked, file: Path) -> None:
-        """Adds the seconds of a run."""
-        loop = loop_seconds(measured_run(asked.setting.config(file, asked.seed)))
-        self.timed.append({**asked.setting._asdict(), "seed": asked.seed, "loop": loop})
-        print(f"{_name(asked)}: {loop:.2f} s", flush=True)
-        self.store()
+        results.add(key, run, config)
 
 
-def _name(asked: Asked) -> str:
-    setting = asked.setting
-    return (
-        f"{setting.data}, {asked.part}, B = {setting.batch_size}, {setting.method}, {setting.rate:g}, seed {asked.seed}"
-    )
+def _line(row: Row) -> str:
+    found = f"top-1 {row['top1']:.2%}" if "top1" in row else f"{row['loop']:.2f} s"
+    about = f"{row['data']}, {row.get('part', TEST)}, B = {row['batch_size']}, {row['method']}, {row['rate']:g}"
+    return f"{about}, seed {row['seed']}: {found}"
 
 
-def run(results: Results, data: str, split: Split, options: argparse.Namespace) -> None:
+def run_set(results: Results, data: str, files: dict[str, Path], seeds: range, options: argparse.Namespace) -> None:
     """Chooses rates, then decides; or takes the time."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {TEST: Path(folder) / "test.npz", HELD_OUT: Path(folder) / "held-out.npz"}
-        write_pairs(split, files[TEST])
-        write_pairs(without_test(split), files[HELD_OUT])
-        if not options.time:
-            for asked in choosing_runs(data, options.sizes):
-                results.add(asked, files[HELD_OUT])
-        seeds = range(options.first_seed, options.first_seed + options.seeds)
-        chosen = chosen_rates(results.runs)
-        if missing := [size for size in options.sizes for kind in METHODS if (data, size, kind) not in chosen]:
-            sys.exit(f"--time needs rates that were chosen; {options.output} has none of {data}, B = {missing[0]}")
-        for seed in seeds:
-            for size in options.sizes:
-                for method in METHODS:
-                    asked = Asked(Setting(data, size, method, chosen[data, size, method]), TEST, seed)
-                    (results.time if options.time else results.add)(asked, files[TEST])
+    if not options.time:
+        for asked in choosing_runs(data, options.sizes):
+            add(results, asked, files[HELD_OUT])
+    chosen = chosen_rates(results.runs)
+    if missing := [size for size in options.sizes for kind in METHODS if (data, size, kind) not in chosen]:
+        sys.exit(f"--time needs rates that were chosen; {options.output} has none of {data}, B = {missing[0]}")
+    for seed in seeds:
+        for size in options.sizes:
+            for method in METHODS:
+                asked = Asked(Setting(data, size, method, chosen[data, size, method]), TEST, seed)
+                add(results, asked, files[TEST], time=options.time)
 
 
 def table(lines: Sequence[Row]) -> str:
     """The summary as text."""
-    names = (("rate", 9), ("seeds", 7), ("top-1", 9), ("spread", 9), ("gain", 9), ("spread", 9), ("seconds", 9))
-    text = [f"{'data':11}{'B':>4}  {'batches':9}" + "".join(f"{name:>{width}}" for name, width in names)]
+    text = [f"{'data':11}{'B':>4}  {'batches':9}{'rate':>9}{heads_of_scores()}"]
     for line in lines:
-        scores = "".join(f"{percent(line[name]):>9}" for name in ("top1", "spread", "gain", "gain_spread"))
-        seconds = "-" if line["seconds"] is None else f"{line['seconds']:.1f}"
-        about = f"{line['data']:11}{line['batch_size']:4}  {line['method']:9}{line['rate']:9.2g}{line['seeds']:7}"
-        text.append(f"{about}{scores}{seconds:>9}")
+        about = f"{line['data']:11}{line['batch_size']:4}  {line['method']:9}{line['rate']:9.2g}"
+        text.append(f"{about}{scores_of(line)}")
     return "\n".join(text)
 
 
 def main() -> None:
     """Runs what is missing and prints what came out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=Path, help="file of pairs of features")
-    parser.add_argument("--functions", action="store_true", help="the Python functions on this machine")
+    parser = command_line(__doc__, seeds=5, first_seed=60)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--seeds", type=int, default=5, help="how many decide")
-    parser.add_argument("--first-seed", type=int, default=60)
     parser.add_argument("--time", action="store_true", help="take seconds, on an idle machine, with the chosen rates")
-    parser.add_argument("--output", type=Path, help="JSON file for all figures")
-    options = parser.parse_args()
-    readers = pair_sets(options.pairs, functions=options.functions)
-    if not readers:
-        parser.error("give --pairs FILE, --functions or both")
-    results = Results(options.output)
+    options, readers, seeds = parsed(parser)
+    results = Results(options.output, facts=facts_of, line=_line, names=("runs", "timed"))
     for data, read in readers.items():
-        run(results, data, read(), options)
+        with tempfile.TemporaryDirectory() as folder:
+            files = {TEST: Path(folder) / "test.npz", HELD_OUT: Path(folder) / "held-out.npz"}
+            split = read()
+            write_pairs(split, files[TEST])
+            write_pairs(without_test(split), files[HELD_OUT])
+            run_set(results, data, files, seeds, options)
     results.store()
-    lines = summary(results.runs, results.timed)
+    lines = summary(**results.rows)
     print(table(lines))
     for bar in bars(lines):
         sign, verdict = "≥" if bar["at_least"] else "≤", "pass" if bar["passed"] else "FAIL"

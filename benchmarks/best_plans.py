@@ -1,6 +1,6 @@
 """How far plans are from the best by the effective batch size, and whether better ones by it train better.
 
-`best_plans.py NAME` trains two small towers (see towers.py) on training rows of NAME, an .npz file of pairs or
+`best_plans.py NAME` trains two small towers (see loops/towers.py) on training rows of NAME, an .npz file of pairs or
 "functions". From their embeddings it takes small sets, of which the best partition is found by dynamic programming over
 subsets, and larger ones in which samples are swapped, from the plan of `Cut` on, as long as a swap raises the effective
 size (`gradient_table`, in both roles). Then it trains by shuffled batches, by those of `Cut` and by swapped ones, and
@@ -13,7 +13,6 @@ import itertools
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.towers import TAU, Floats, Ints, Planner, Split, load, planned, shuffled, top1, train
+from benchmarks.loops.runs import Row, store
+from benchmarks.loops.towers import TAU, Floats, Ints, Planner, Split, load, planned, shuffled, top1, train
 
 from batchcut.selection import GradientTable, gradient_table, kernel
 
@@ -30,7 +30,6 @@ LEAST_GAIN = 1e-9
 SMALL_BATCH = 4
 
 Doubles = NDArray[np.float64]
-Row = dict[str, Any]
 
 
 def best_partition(table: GradientTable, batch_size: int) -> Ints:
@@ -240,15 +239,10 @@ def main() -> None:
     plans = {"shuffled": shuffled, "Cut": planned, "swapped": by_swaps(margin=False, **search)}
     plans["swapped, margin"] = by_swaps(margin=True, **search)
     facts["runs"] = []
-    _store(facts, options.output)
+    store(options.output, facts)
     for seed in options.seeds:
         facts["runs"] += trained(data, plans, seed=seed, **sizes)
-        _store(facts, options.output)
-
-
-def _store(facts: Row, path: Path | None) -> None:
-    if path is not None:
-        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        store(options.output, facts)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ shuffled ones, by the embeddings that the plan was made from, a geometric mean o
 all is stored as JSON after each run, and runs that are there already are not made again.
 """
 
-import argparse
 import json
 import statistics
 import sys
@@ -16,19 +15,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.training_runs import (
+from benchmarks.loops.runs import (
+    AT_THE_END,
+    Results,
     Row,
+    command_line,
     compared,
+    config_by,
     digest,
     measured_run,
-    pair_sets,
+    parsed,
     percent,
-    store,
-    stored_rows,
     write_pairs,
 )
 
-from batchcut.training import Config, config_of, recipe, with_overrides
+from batchcut.training import Config
 
 SHUFFLED, DEFAULT = "shuffled", "default"
 POOLS = (2, 10, 40)
@@ -42,15 +43,9 @@ SETTINGS: dict[str, dict[str, str]] = {
 
 
 def config_for(setting: str, file: Path, seed: int) -> Config:
-    """The recipe with one setting changed; scored and saved at the end alone."""
-    overrides = SETTINGS[setting] | {
-        "data.name": json.dumps(f"pairs:{file}"),
-        "seed": str(seed),
-        "evaluation.every_epochs": "0",
-        "keeping.checkpoint_epochs": "1000",
-        "keeping.embeddings": "0",
-    }
-    return config_of(with_overrides(recipe("pairs"), overrides), source="recipe pairs")
+    """The recipe with one setting changed."""
+    data = {"data.name": json.dumps(f"pairs:{file}"), "seed": str(seed)}
+    return config_by("pairs", SETTINGS[setting] | data | AT_THE_END)
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
@@ -68,36 +63,38 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     return lines
 
 
+def run(config: Config) -> Row:
+    """Trains once; top-1 on the test part, and how hard the plans were."""
+    found = measured_run(config)
+    return {"top1": found["top1"], "hardness": found["hardness"]}
+
+
 def main() -> None:
     """Runs what is missing and prints what came out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=Path, help="file of pairs of features")
-    parser.add_argument("--functions", action="store_true", help="the Python functions on this machine")
+    parser = command_line(__doc__, seeds=3, first_seed=60)
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
-    parser.add_argument("--first-seed", type=int, default=60)
-    parser.add_argument("--output", type=Path, help="JSON file for all figures")
-    options = parser.parse_args()
-    readers = pair_sets(options.pairs, functions=options.functions)
-    if not readers:
-        parser.error("give --pairs FILE, --functions or both")
-    rows = stored_rows(options.output)
+    options, readers, seeds = parsed(parser)
+    results = Results(options.output, facts=facts_of, line=_line)
     with tempfile.TemporaryDirectory() as folder:
         for data, read in readers.items():
             file = Path(folder, f"{data}.npz")
             write_pairs(read(), file)
-            for seed in range(options.first_seed, options.first_seed + options.seeds):
+            for seed in seeds:
                 for setting in options.settings:
                     config = config_for(setting, file, seed)
-                    place = {"data": data, "setting": setting, "seed": seed, "config": digest(config)}
-                    if any(all(row[key] == value for key, value in place.items()) for row in rows):
-                        continue
-                    run = measured_run(config)
-                    rows.append(place | {"top1": run["top1"], "hardness": run["hardness"]})
-                    store(options.output, {"summary": summary(rows), "runs": rows})
-                    print(f"{data}, {setting}, seed {seed}: {run['top1']:.2%}", flush=True)
-    for line in summary(rows):
+                    key = {"data": data, "setting": setting, "seed": seed, "config": digest(config)}
+                    results.add(key, run, config)
+    for line in summary(results.runs):
         print(f"{line['data']:11}{line['setting']:18}{line['hardness']:6.1f}{percent(line['top1']):>9}")
+
+
+def facts_of(runs: Sequence[Row]) -> Row:
+    """All that is stored."""
+    return {"summary": summary(runs), "runs": runs}
+
+
+def _line(row: Row) -> str:
+    return f"{row['data']}, {row['setting']}, seed {row['seed']}: {row['top1']:.2%}"
 
 
 if __name__ == "__main__":

@@ -1,36 +1,63 @@
 #!/bin/sh
-# Every measurement that a table or picture of the documents shows, one after the other: some hours on two idle cores.
-# sh benchmarks/figures.sh PYTHON CIFAR PAIRS, from the root of the checkout. Training that is stored already is not
-# repeated: remove a file in benchmarks/ to measure it anew.
+# Every measurement that a table or picture of the documents shows, one after the other: about a day on two idle cores.
+# sh benchmarks/figures.sh PYTHON CIFAR PAIRS [LISTS], from the root of the checkout; LISTS: a folder of apt's lists.
+# What is stored is not measured again: remove a file in benchmarks/results to measure it anew. A script that misses a
+# bar, or breaks, does not keep the others from running; all such are named at the end.
 set -eu
-python=$1 cifar=$2 pairs=$3
+python=$1 cifar=$2 pairs=$3 lists=${4:-/var/lib/apt/lists}
+results=${RESULTS:-benchmarks/results} failed=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-made() { echo "benchmarks/$1_results.json"; }
-measure() { script=$1; shift; echo "== $script $*"; "$python" "benchmarks/$script.py" "$@"; }
+made() { echo "$results/$1_results.json"; }
+run() {
+    echo "== $*"
+    "$python" "$@" || failed="$failed
+  $*"
+}
+measure() { script=$1; shift; run "benchmarks/$script.py" "$@"; }
+# For a script that does not look for what is stored by itself.
+once() { if test -e "$(made "$1")"; then echo "== $1 is stored"; else measure "$@"; fi; }
 
-measure selection --cifar "$cifar/cifar-100-python" --json "$(made selection)"
-measure overhead --cifar "$cifar/cifar-100-python" --json "$(made overhead)"
-measure batch_norm --json "$(made batch_norm)"
-measure training --cifar "$cifar" --methods Shuffle Spectral Cut --output "$(made training)"
-measure training --cifar "$cifar" --objectives simclr --methods Shuffle Spectral Cut --first-seed 5 --seeds 8 \
-    --output "$(made training)"
+once selection --cifar "$cifar/cifar-100-python" --json "$(made selection)"
+once overhead --cifar "$cifar/cifar-100-python" --seeds 2 --epochs 3 --json "$(made overhead)"
+once scale --write "$(made scale)"
+once few_centers --output "$(made few_centers)"
+once batch_norm --json "$(made batch_norm)"
+
+for images in simclr "simclr --first-seed 5 --seeds 8" "sogclr --evaluate-every 320"; do # shellcheck disable=SC2086
+    measure training --cifar "$cifar" --objectives $images --methods Shuffle Spectral Cut --output "$(made training)"
+done
+measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 3 --evaluate-every 0 \
+    --evaluate-epochs 2 --output "$(made training)"
+measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 2 --epochs 30 \
+    --evaluate-every 0 --evaluate-epochs 3 --output "$(made training)"
+measure images --cifar "$cifar" --epochs 5 --seeds 1 --variants shuffled Cut "shuffled, 96 fresh negatives" \
+    "shuffled, 96 negatives with gradient" "Cut, running statistics" --output "$(made images)"
 measure training --pairs "$pairs" --functions --first-seed 30 --seeds 5 \
     --methods Shuffle "Cut, no background" Cut --output "$(made training)"
-for timed in "" "--time --seeds 3"; do # shellcheck disable=SC2086
-    measure batch_sizes --pairs "$pairs" --functions $timed --output "$(made batch_sizes)"
-    measure rivals_training --pairs "$pairs" --functions $timed --output "$(made rivals_training)"
+for script in batch_sizes rivals_training; do
+    measure $script --pairs "$pairs" --functions --output "$(made $script)"
+    measure $script --pairs "$pairs" --functions --time --seeds 3 --output "$(made $script)"
 done
 measure choices --functions --output "$(made choices)"
-"$python" -m batchcut train --recipe pairs --data functions seed=60 -o "$work/functions"
-measure example_batches "$work/functions" --output "$(made example_batches)"
-measure finetune --pairs 4800 --first-seed 80 --methods shuffled planned --output "$(made finetune)"
-measure effective_size "$pairs" --output "$(made effective_size)"
-measure step_signal "$pairs" functions --pretrained --pairs 1600 --output "$(made step_signal)"
-measure gain "$pairs" functions --batch-sizes 32 --seeds 70 --methods Shuffle "Cut, no background" Cut \
-    --output "$(made gain)" --picture docs/img/gain.svg
-measure best_plans "$pairs" --samples 1024 --sizes 256 512 --sweeps 2 --cases 20 --seeds 75 --output "$(made best_plans)"
+measure advice --pairs "$pairs" --functions --output "$(made advice)"
+for equal in "" "--time --seeds 2" "--equal-seconds --seeds 2"; do # shellcheck disable=SC2086
+    measure finetune --pairs 4800 --first-seed 80 --methods shuffled planned $equal --lists "$lists" \
+        --output "$(made finetune)"
+done
+if ! test -e "$(made example_batches)"; then
+    run -m batchcut train --recipe pairs --data functions seed=60 -o "$work/functions"
+    measure example_batches "$work/functions" --output "$(made example_batches)"
+fi
+
+once effective_size "$pairs" --output "$(made effective_size)"
+once best_plans "$pairs" --samples 1024 --sizes 256 512 --sweeps 2 --cases 20 --seeds 75 --output "$(made best_plans)"
+measure gain "$pairs" functions --batch-sizes 16 32 64 128 --seeds 70 --methods Shuffle "Cut, no background" Cut \
+    --output "$(made gain)"
+measure gain "$pairs" functions --batch-sizes 16 --seeds 70 --methods Spectral --output "$(made gain)" \
+    --picture docs/img/gain.svg
 measure background functions --states "$work" --samples 2048 --output "$(made background)"
 measure background "$pairs" --states "$work" --seeds 70 --samples 2048 --output "$(made background)" \
     --picture docs/img/background.svg
 measure tables
+test -z "$failed" || { echo "a bar was missed, or it broke:$failed"; exit 1; }

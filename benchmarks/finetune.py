@@ -13,15 +13,12 @@ JSON after each run, and runs that are there already are not made again.
 """
 
 import argparse
-import json
 import math
-import multiprocessing
 import os
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +27,8 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.finetune_sets import LISTS, SETS, Pair, load
+from benchmarks.loops.runs import Results, Row, spread, standard_error, threads_of
+from benchmarks.loops.text_sets import LISTS, SETS, Pair, load
 
 METHODS: dict[str, dict[str, Any]] = {
     "not trained": {},
@@ -49,10 +47,9 @@ METHODS: dict[str, dict[str, Any]] = {
 FIGURES = {"top1": "top-1", "mrr10": "MRR@10", "ndcg10": "NDCG@10"}
 SHORTER = 10  # runs that measure time have so many times fewer pairs, and so fewer steps, texts to encode and to plan
 _ROUNDING = 2e-6  # similarities of copies differ by this much in float32
-_WARM_UP = 64  # pairs
+_WARM_UP = 64  # pairs, or a batch
 
 Floats = npt.NDArray[np.float32]
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,11 @@ class Task:
     seed: int
     steps: int
 
+    @property
+    def key(self) -> Row:
+        """What a run is known by; at equal seconds not the steps, which follow from times that may be measured anew."""
+        return {name: value for name, value in asdict(self).items() if (name, self.equal) != ("steps", "seconds")}
+
 
 SETTINGS = ("data", "pairs", "tested", "batch", "epochs", "rate")
 
@@ -90,19 +92,17 @@ SETTINGS = ("data", "pairs", "tested", "batch", "epochs", "rate")
 def main() -> None:
     """Runs what was asked for and is not there yet, then prints the tables."""
     options = _options()
-    rows = _stored(options.output)
-    known = {_key(row) for row in rows}
-    missing = [task for task in _tasks(options, rows) if _key(asdict(task)) not in known]
-    threads = max(1, (os.cpu_count() or 1) // options.jobs)
+    results = Results(options.output, facts=_facts, line=_line)
+    jobs = 1 if options.time else options.jobs
     quiet = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
-    os.environ |= quiet | {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads)}
-    workers, context = 1 if options.time else options.jobs, multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for done in as_completed([pool.submit(_measure, task, options.lists, workers) for task in missing]):
-            rows.append(done.result())
-            print(_line(rows[-1]), flush=True)
-            _store(options.output, rows)
-    print(table(summary(rows)))
+    os.environ |= quiet | {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads_of(jobs))}
+    asked = [(task.key, _measure, (task, options.lists, jobs)) for task in _tasks(options, results.runs)]
+    results.add_all(asked, jobs=jobs)
+    print(table(summary(results.runs)))
+
+
+def _facts(runs: Sequence[Row]) -> Row:
+    return {"summary": summary(runs), "runs": runs}
 
 
 def _options() -> argparse.Namespace:
@@ -162,13 +162,11 @@ def times_slower(rows: Iterable[Row], settings: tuple[Any, ...], method: str) ->
 
 
 def _measure(task: Task, lists: Path, jobs: int) -> Row:
-    import torch  # here, since only what trains needs it
-    from benchmarks.finetune_run import Method, embedded, trained
+    from benchmarks.loops.texts import Method, embedded, trained  # here, since only what trains needs all of it
 
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     texts, method = load(task.data, lists), Method(**METHODS[task.method])
     if task.equal == "time":
-        few = drawn(texts.train, _WARM_UP, task.seed)
+        few = drawn(texts.train, max(_WARM_UP, task.batch * method.larger), task.seed)
         trained(few, method, seed=task.seed, batch=task.batch, steps=2 * _WARM_UP // task.batch, rate=task.rate)
     pairs = drawn(texts.train, task.pairs // SHORTER if task.equal == "time" else task.pairs, task.seed)
     result = trained(pairs, method, seed=task.seed, batch=task.batch, steps=task.steps, rate=task.rate)
@@ -232,9 +230,9 @@ def _summed(rows: Sequence[Row], settings: tuple[Any, ...], equal: str, method: 
         gains = [row[name] - shuffled[row["seed"]][name] for row in runs if row["seed"] in shuffled]
         result[name] = {
             "mean": statistics.fmean(values),
-            "spread": statistics.stdev(values) if len(values) > 1 else None,
+            "spread": spread(values),
             "gain": statistics.fmean(gains) if gains else None,
-            "error": statistics.stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else None,
+            "error": standard_error(gains),
         }
     return result
 
@@ -261,10 +259,10 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines[1:])
 
 
-def _percent(value: float | None, spread: float | None) -> str:
+def _percent(value: float | None, by: float | None) -> str:
     if value is None:
         return "-"
-    return f"{100 * value:.2f}" + ("" if spread is None else f" ± {100 * spread:.2f}")
+    return f"{100 * value:.2f}" + ("" if by is None else f" ± {100 * by:.2f}")
 
 
 def _line(row: Row) -> str:
@@ -276,22 +274,6 @@ def _line(row: Row) -> str:
 
 def _settings(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in SETTINGS)
-
-
-def _key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[field.name] for field in fields(Task))
-
-
-def _stored(path: Path | None) -> list[Row]:
-    if path is None or not path.exists():
-        return []
-    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))["runs"]
-    return rows
-
-
-def _store(path: Path | None, rows: list[Row]) -> None:
-    if path is not None:
-        path.write_text(json.dumps({"summary": summary(rows), "runs": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Does the effective batch size predict the gain? Retrieval gained over shuffled batches, against the ratio of sizes.
 
-`gain.py NAME ...` trains two small towers (see towers.py) on training rows of each NAME, an .npz file of pairs or
+`gain.py NAME ...` trains two small towers (see loops/towers.py) on training rows of each NAME, an .npz file of pairs or
 "functions", by batches of several sizes and sorts. In the middle of each run it asks how large random batches would
 have to be to keep as much of the full-batch gradient with respect to the towers' weights as the batches of the run; at
 the end, how many held-out rows find their partner. `--images ROOT` trains on CIFAR-100 for a few epochs to see the
@@ -13,8 +13,8 @@ import json
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +23,13 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.background import EXTRAS, PLANS, Far, pushes, states_of, towers_at, weight_gradient
-from benchmarks.towers import Ints, Split, Towers, load, top1
+from benchmarks.loops.runs import Results, Row, config_by, stored_rows
+from benchmarks.loops.towers import Ints, Split, Towers, load, top1
+
+from batchcut.training import train
 
 ROUNDING = 1e-5
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-
-Row = dict[str, Any]
-
 
 METHODS = {
     "Shuffle": ("shuffled", "nothing"),
@@ -37,6 +37,7 @@ METHODS = {
     "Cut, no background": ("Cut", "nothing"),
     "Cut": ("Cut", "old"),
 }
+IMAGE_METHODS = {"Cut": {"method": "cut"}, "Spectral": {"method": "spectral", "pool": "40"}}
 
 
 def effective_size(towers: Towers, inputs: list[Tensor], batches: Ints, far: Far | None, seed: int) -> float:
@@ -87,26 +88,19 @@ def run(
     return {"method": method, "batch_size": batch_size, "seed": seed, "size": size, "top1": found}
 
 
-def image_runs(root: Path, known: list[Row], *, epochs: int, seed: int) -> list[Row]:
-    """Effective sizes of plans of images, the median over a short run, with gains that are known from whole runs."""
-    from batchcut.training import config_of, recipe, with_overrides
-    from batchcut.training import train as train_by_config
-
-    rows = []
-    for method, name in {"Cut": "cut", "Spectral": "spectral"}.items():
-        settings = {"selection.selector.method": name, "data.root": json.dumps(str(root)), "seed": str(seed)}
-        settings |= {"epochs": str(epochs), "evaluation.every_epochs": "0", "evaluation.statistics": "0"}
-        settings |= {"selection.selector.pool": "40"} if name == "spectral" else {}
-        config = config_of(with_overrides(recipe("cifar100-small"), settings), source="recipe cifar100-small")
-        with tempfile.TemporaryDirectory() as folder:
-            train_by_config(config, Path(folder) / "run")
-            lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        events = [event for event in map(json.loads, lines) if event.get("effective_size")]
-        size = statistics.median(event["effective_size"]["size"] for event in events)
-        gain = next(r["gain"] for r in known if (r["data"], r["method"]) == ("images, seeds from 5", method))
-        rows.append({"data": "images", "method": method, "batch_size": config.batch_size, "size": size, "gain": gain})
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
+def image_run(root: Path, method: str, known: list[Row], epochs: int, seed: int) -> Row:
+    """The effective size of plans of images, the median over a short run, with the gain that whole runs have."""
+    settings = {f"selection.selector.{name}": value for name, value in IMAGE_METHODS[method].items()}
+    settings |= {"data.root": json.dumps(str(root)), "seed": str(seed)}
+    settings |= {"epochs": str(epochs), "evaluation.every_epochs": "0", "evaluation.statistics": "0"}
+    config = config_by("cifar100-small", settings)
+    with tempfile.TemporaryDirectory() as folder:
+        train(config, Path(folder) / "run")
+        lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [event for event in map(json.loads, lines) if event.get("effective_size")]
+    size = statistics.median(event["effective_size"]["size"] for event in events)
+    gain = next(row["gain"] for row in known if (row["data"], row["method"]) == ("images, seeds from 5", method))
+    return {"batch_size": config.batch_size, "size": size, "gain": gain}
 
 
 def points(rows: list[Row]) -> list[Row]:
@@ -173,33 +167,30 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw them here")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    output: Path | None = options.output
-    rows: list[Row] = json.loads(output.read_text(encoding="utf-8"))["runs"] if output and output.exists() else []
+    results = Results(options.output, facts=facts_of, line=json.dumps)
     for name in options.data:
         data, label = load(name), "functions" if name == "functions" else "pairs"
         for seed in options.seeds:
             for batch_size in options.batch_sizes:
                 for method in options.methods:
                     key = {"data": label, "method": method, "batch_size": batch_size, "seed": seed}
-                    if not any(key.items() <= row.items() for row in rows):
-                        store = None if options.states is None else options.states / label / str(batch_size)
-                        how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs, "store": store}
-                        rows.append({"data": label} | run(data, method, samples=options.samples, **how))
-                        print(json.dumps(rows[-1]), flush=True)
-                        _store(rows, output)
-    if options.images is not None and not any(row["data"] == "images" for row in rows):
-        known = json.loads((Path(__file__).parent / "training_results.json").read_text(encoding="utf-8"))["summary"]
-        rows += image_runs(options.images, known, epochs=4, seed=options.seeds[0])
-        _store(rows, output)
-    for point in points(rows):
+                    store = None if options.states is None else options.states / label / str(batch_size)
+                    how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs, "store": store}
+                    results.add(key, partial(run, data, method, samples=options.samples, **how))
+    if options.images is not None:
+        known = stored_rows(Path(__file__).parent / "results" / "training_results.json", "summary")
+        for method in IMAGE_METHODS:
+            key = {"data": "images", "method": method}
+            results.add(key, image_run, options.images, method, known, 4, options.seeds[0])
+    for point in points(results.runs):
         print(json.dumps(point))
     if options.picture is not None:
-        draw(rows, options.picture)
+        draw(results.runs, options.picture)
 
 
-def _store(rows: list[Row], path: Path | None) -> None:
-    if path is not None:
-        path.write_text(json.dumps({"points": points(rows), "runs": rows}, indent=1) + "\n", encoding="utf-8")
+def facts_of(runs: list[Row]) -> Row:
+    """All that is stored."""
+    return {"points": points(runs), "runs": runs}
 
 
 if __name__ == "__main__":

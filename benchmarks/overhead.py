@@ -6,7 +6,7 @@ medians count for all. The plan is that of the whole epoch. The share is given i
 of the processors, which other work does not stretch; the larger counts.
 
 With `--seeds` it also trains whole epochs on images and on pairs of features, with plans made between two epochs and
-with plans made ahead in the background (`plan_ahead`), and shows how long training waits for them; see waiting.py.
+with plans made ahead in the background (`plan_ahead`), and shows how long training waits for them (loops/waiting.py).
 
 The bars: together at most 5 % of an epoch; recording alone under 2 % of a step; a float16 bank takes 4 N d bytes.
 Ahead, training waits at most 0.5 % of an epoch on images and 3 % on pairs, with the same retrieval but for the spread
@@ -15,7 +15,6 @@ of the seeds.
 
 import argparse
 import json
-import pickle
 import statistics
 import sys
 import time
@@ -32,24 +31,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import towers
-from benchmarks.waiting import Training, waiting_rows, waiting_summary
+from benchmarks.loops import towers
+from benchmarks.loops.waiting import Training, waiting_rows, waiting_summary
+from benchmarks.planning.cifar import read_images
 
 import batchcut as bc
 
 MOST_ADDED, MOST_RECORDING = 0.05, 0.02
 DIM, TURN, WARM_UP = 128, 5, 5
-READABLE = {"_reconstruct", "ndarray", "dtype", "encode"}  # what the arrays of the official files are made of
-
-
-class Reader(pickle.Unpickler):
-    """Reads the official files, which are pickles, and refuses all in a pickle that is not an array."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Finds a class or function by name, if it is one of those that arrays need."""
-        if module.partition(".")[0] not in ("numpy", "_codecs") or name not in READABLE:
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of an array")
-        return super().find_class(module, name)
 
 
 class Block(nn.Module):
@@ -154,10 +143,9 @@ def images_from(folder: Path | None, count: int) -> Tensor:
     if folder is None:
         print("images    noise in the shape of CIFAR-100 (give --cifar for the real ones)")
         return torch.from_numpy(np.random.default_rng(0).integers(0, 256, (count, 3, 32, 32), np.uint8))
-    with (folder / "train").open("rb") as file:
-        rows = Reader(file, encoding="bytes").load()[b"data"][:count]
+    rows = read_images(folder)[:count]
     print(f"images    {len(rows):,} of CIFAR-100, from {folder}")
-    return torch.from_numpy(np.ascontiguousarray(rows)).reshape(-1, 3, 32, 32)
+    return torch.from_numpy(rows)
 
 
 def take_turns(plain: Loop, planned: Loop, steps: int) -> list[float]:

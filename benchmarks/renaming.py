@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.selection_sets import gaussians, heavy_tailed
+from benchmarks.planning.sets import gaussians, heavy_tailed
 from rich.console import Console
 from rich.table import Table
 

@@ -1,6 +1,6 @@
 """Plans of sets in files: seconds, memory and loss, against planning in one piece.
 
-The sets are those of S5 (`selection_sets.py`), in float16, in `.npy` files, with batches of 256. Each figure comes from
+The sets are those of S5 (`planning/sets.py`), in float16, in `.npy` files, with batches of 256. Each figure comes from
 a process of its own, in which RLIMIT_DATA leaves the limit in GiB for all memory that is not the page cache, the
 interpreter and its libraries included: a plan that needs more fails. What is compiled is compiled before.
 
@@ -97,7 +97,7 @@ def _judge(found: dict[str, Any]) -> int:
 
 
 def _write_set(folder: Path, rows: int) -> None:
-    from benchmarks.selection_sets import heavy_tailed_blocks
+    from benchmarks.planning.sets import heavy_tailed_blocks
 
     sides = [
         np.lib.format.open_memmap(folder / f"{side}.npy", mode="w+", dtype=np.float16, shape=(rows, DIM))

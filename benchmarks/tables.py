@@ -1,7 +1,7 @@
 """Writes the tables of the documentation from the JSON that the benchmarks wrote.
 
-What stands in docs/ between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by the table of that name. Where
-a benchmark has not been run there is no file, and the table says so.
+What stands in README.md and docs/ between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced by the table of
+that name. Where a benchmark has not been run there is no file, and the table says so.
 """
 
 import argparse
@@ -15,9 +15,19 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import choices_report, example_batches, headline, pictures, selection_report, training_report
+from benchmarks import example_batches
+from benchmarks.pages import (
+    choices_report,
+    headline,
+    images_report,
+    pictures,
+    scale_report,
+    selection_report,
+    training_report,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 ABSENT = "*not measured yet*"
 PART = re.compile(
     r"(?P<begin><!-- begin (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end><!-- end (?P=name) -->)", re.DOTALL
@@ -27,7 +37,7 @@ Facts = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """Files in benchmarks/, and how a table is made of what they hold."""
+    """Files in benchmarks/results/, and how a table is made of what they hold."""
 
     files: tuple[str, ...]
     table: Callable[..., str]
@@ -67,19 +77,22 @@ def overhead_table(facts: Facts) -> str:
     lines += [f"| {name} | {facts[name]:.3f} | {facts[name] / facts['epoch']:.2%} |" for name in parts]
     added = f"{facts['added']:.2%} by the clock, {facts['cpu_added']:.2%} of the processors' time"
     lines += [f"| together | {facts['added'] * facts['epoch']:.3f} | {added} |"]
-    return "\n".join(lines + (_waiting_lines(facts["waiting"]) if "waiting" in facts else []))
+    return "\n".join(lines)
 
 
-def _waiting_lines(waiting: Facts) -> list[str]:
-    """How long training waits with and without `plan_ahead`."""
-    seeds = max(row["seeds"] for row in waiting["summary"])
-    lines = ["", f"Waiting for plans, {waiting['epochs']} epochs, {seeds} seeds: means ± standard deviation.", ""]
-    lines += ["| data | plan_ahead | waits, s | epoch, s | share | top-1 |", "|---|---|---|---|---|---|"]
+def plan_ahead_table(facts: Facts) -> str:
+    """How long training waits for plans with and without `plan_ahead`, from `overhead.py --seeds --json`."""
+    if "waiting" not in facts:
+        return ABSENT
+    waiting = facts["waiting"]
+    lines = ["| data | `plan_ahead` | waits, s | epoch, s | share | at most | top-1 |", "|---" * 7 + "|"]
     for row in waiting["summary"]:
-        spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.2f}"
-        cells = (row["set"], row["plan_ahead"], f"{row['waited']:.3f}", f"{row['epoch']:.2f}", f"{row['share']:.2%}")
-        lines.append(f"| {' | '.join(map(str, cells))} | {100 * row['top1']:.2f}{spread} % |")
-    return lines
+        most = f"{row['most']:.1%}" if "most" in row else "–"
+        cells = [row["set"], f"{row['plan_ahead']:g}", f"{row['waited']:.3f}", f"{row['epoch']:.2f}"]
+        cells += [f"{row['share']:.2%}", most, f"{_spread(row['top1'], row['spread'])} %"]
+        lines.append(f"| {' | '.join(cells)} |")
+    seeds = max(row["seeds"] for row in waiting["summary"])
+    return "\n".join([*lines, "", f"{waiting['epochs']} epochs, {seeds} seeds: means ± standard deviation."])
 
 
 def batch_norm_table(facts: Facts) -> str:
@@ -115,9 +128,7 @@ EXTRAS = {
     "old, push 2": "old, 15 % of the mass, push doubled",
     "old, weight 1": "old, weight 1",
     "old, weight 1, push 2": "old, weight 1, push doubled",
-    "old, weight 8": "old, weight 8",
     "fresh, weight 1": "fresh, weight 1",
-    "fresh, weight 8": "fresh, weight 8",
     "trained, weight 1": "with gradient, weight 1",
 }
 
@@ -127,7 +138,7 @@ def background_runs_table(facts: Facts) -> str:
     lines = ["| data | batches | further candidates | seeds | top-1 | gain | wrong, another kind | wrong, own kind |"]
     lines += ["|---" * 8 + "|"]
     for data, found in facts.items():
-        keys = dict.fromkeys((run["plan"], run["extra"]) for run in found["runs"])
+        keys = dict.fromkeys((run["plan"], run["extra"]) for run in found["runs"] if run["extra"] in EXTRAS)
         for plan, extra in sorted(keys, key=lambda key: (PLANS.index(key[0]), list(EXTRAS).index(key[1]))):
             runs = [run for run in found["runs"] if (run["plan"], run["extra"]) == (plan, extra)]
             plain = {run["seed"]: run for run in found["runs"] if (run["plan"], run["extra"]) == (plan, "nothing")}
@@ -148,7 +159,7 @@ def background_gradients_table(facts: Facts) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     rows = facts["pairs"]["gradients"]
     asked = ("Cut", max(row["epoch"] for row in rows), rows[0]["kinds"])
-    shown = [row for row in rows if (row["of"], row["epoch"], row["kinds"]) == asked]
+    shown = [row for row in rows if (row["of"], row["epoch"], row["kinds"]) == asked and row["extra"] in EXTRAS]
     names = ("mass_in_kind", "mass_other", "kept_in_kind", "kept_other", "of_in_kind", "of_other", "cosine")
     for row in sorted(shown, key=lambda row: (PLANS.index(row["plan"]), list(EXTRAS).index(row["extra"]))):
         cells = [row["plan"], EXTRAS[row["extra"]], *(f"{row[name]:.3f}" if name in row else "1" for name in names)]
@@ -199,10 +210,12 @@ def _spread(value: float | None, spread: float | None) -> str:
 
 def advice_table(facts: Facts) -> str:
     """What the advice rests on after one epoch, beside the gain, from `advice.py --output`."""
-    lines = ["| data | B | loss of a planned batch, times a random one's | gain |", "|---|---|---|---|"]
-    for row in facts["summary"]:
-        gain = f"{100 * row['gain']:+.1f} ± {100 * row['error']:.1f}"
-        lines.append(f"| {row['data']} | {row['batch_size']} | {row['times_shuffled']:.1f} | {gain} |")
+    sizes = list(dict.fromkeys(row["batch_size"] for row in facts["summary"]))
+    lines = ["| data | " + " | ".join(f"B = {size}" for size in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
+    for data in dict.fromkeys(row["data"] for row in facts["summary"]):
+        rows = {row["batch_size"]: row for row in facts["summary"] if row["data"] == data}
+        cells = [f"{rows[size]['times_shuffled']:.1f} times, {100 * rows[size]['gain']:+.1f}" for size in sizes]
+        lines.append(f"| {data} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -233,10 +246,13 @@ def _percent(row: Facts, name: str) -> str:
 
 _SIZES, _TRAINING, _FINETUNE = "batch_sizes_results.json", "training_results.json", "finetune_results.json"
 _RIVALS, _SELECTION, _OVERHEAD = "rivals_training_results.json", "selection_results.json", "overhead_results.json"
-_CHOICES, _ADVICE = "choices_results.json", "advice_results.json"
+_CHOICES, _ADVICE, _SCALE = "choices_results.json", "advice_results.json", "scale_results.json"
 
 SOURCES = {
-    "figures": Source((_SIZES, _OVERHEAD, _TRAINING), headline.front_figures),
+    "figures": Source((_SIZES, _OVERHEAD, _FINETUNE), headline.front_figures),
+    "readme-figures": Source((_TRAINING, _FINETUNE, _SIZES), headline.readme_figures),
+    "beside": Source((_SIZES, _RIVALS), headline.beside_table),
+    "costs": Source((_SIZES, _OVERHEAD, _FINETUNE, _TRAINING), headline.costs),
     "headline": Source((_SIZES, _TRAINING, _FINETUNE), headline.headline_table),
     "rivals-digest": Source((_RIVALS,), headline.rivals_digest),
     "choices": Source((_CHOICES,), choices_report.choices_table),
@@ -245,12 +261,18 @@ SOURCES = {
     "selection-summary": Source((_SELECTION,), selection_report.summary_table),
     "selection-bars": Source((_SELECTION,), selection_report.bars_table),
     "training": Source((_TRAINING,), training_table),
+    "images-epochs": Source((_TRAINING,), images_report.epochs_table),
+    "images-variants": Source(("images_results.json",), images_report.variants_table),
     "batch-sizes": Source((_SIZES,), training_report.batch_sizes_table),
     "rivals-training": Source((_RIVALS,), training_report.rivals_table),
     "finetune": Source((_FINETUNE,), finetune_table),
     "advice": Source((_ADVICE,), advice_table),
     "waiting": Source((_ADVICE,), waiting_table),
     "overhead": Source((_OVERHEAD,), overhead_table),
+    "plan-ahead": Source((_OVERHEAD,), plan_ahead_table),
+    "scale": Source((_SCALE,), scale_report.measured_table),
+    "scale-on-paper": Source((_SCALE,), scale_report.paper_table),
+    "few-centers": Source(("few_centers_results.json",), scale_report.few_centers_table),
     "effective-size": Source(("effective_size_results.json",), effective_size_table),
     "background-runs": Source(("background_results.json",), background_runs_table),
     "background-gradients": Source(("background_results.json",), background_gradients_table),
@@ -280,9 +302,10 @@ def rewritten(page: str, results: Path) -> str:
     return PART.sub(lambda part: f"{part['begin']}\n{table(part['name'], results)}\n\n{part['end']}", page)
 
 
-def pages(docs: Path) -> list[Path]:
-    """The pages that have such a table."""
-    return [path for path in sorted(docs.rglob("*.md")) if PART.search(path.read_text(encoding="utf-8"))]
+def pages(root: Path) -> list[Path]:
+    """README and the pages of docs/ that have such a table."""
+    found = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [path for path in found if PART.search(path.read_text(encoding="utf-8"))]
 
 
 def main() -> None:
@@ -290,14 +313,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-plot", action="store_true", help="leave the pictures in docs/img alone")
     options = parser.parse_args()
-    results, docs = ROOT / "benchmarks", ROOT / "docs"
-    for path in pages(docs):
+    for path in pages(ROOT):
         before = path.read_text(encoding="utf-8")
-        after = rewritten(before, results)
+        after = rewritten(before, RESULTS)
         path.write_text(after, encoding="utf-8")
         print(f"{path.relative_to(ROOT)}: {'as it was' if after == before else 'written'}")
     if not options.no_plot:
-        _draw(results, docs / "img")
+        _draw(RESULTS, ROOT / "docs" / "img")
 
 
 def _draw(results: Path, folder: Path) -> None:
@@ -314,6 +336,7 @@ def _draw(results: Path, folder: Path) -> None:
         choices_report.plot_choices(choices, folder)
     if training is not None:
         training_report.plot_curves(training, *pictures.both(folder, "curves"))
+        images_report.plot_epochs(training, *pictures.both(folder, "images"))
 
 
 if __name__ == "__main__":

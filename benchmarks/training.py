@@ -10,19 +10,26 @@ and runs that are there already are not made again.
 
 import argparse
 import json
-import multiprocessing
-import os
 import statistics
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.training_runs import Row, digest, loop_seconds, measured_run, percent, spread, store, stored_rows
+from benchmarks.loops.runs import (
+    Results,
+    Row,
+    config_by,
+    digest,
+    loop_seconds,
+    measured_run,
+    percent,
+    share_of_steps,
+    spread,
+)
 
-from batchcut.training import Config, config_of, recipe, with_overrides
+from batchcut.training import Config
 
 SELECTOR = "selection.selector."
 POOLED = {"method": "cut"}
@@ -54,28 +61,15 @@ def main() -> None:
         for seed in range(options.first_seed, options.first_seed + options.seeds)
         for method in options.methods
     ]
-    rows = stored_rows(options.output)
-    known = {row["config"] for row in rows}
-    missing = [run for run in asked if digest(run[0]) not in known]
-    threads = max(1, (os.cpu_count() or 1) // options.jobs)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_start, initargs=(threads,)) as pool:
-        for done in as_completed([pool.submit(_measure, *run, options.jobs) for run in missing]):
-            rows.append(done.result())
-            print(_line(rows[-1]), flush=True)
-            _store(options.output, rows)
-    _store(options.output, rows)
-    print(_table(_summary(rows)))
+    results = Results(options.output, facts=_facts, line=_line)
+    runs = [({"config": digest(run[0])}, _measure, (*run, options.jobs)) for run in asked]
+    results.add_all(runs, jobs=options.jobs)
+    results.store()
+    print(_table(_summary(results.runs)))
 
 
-def _start(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
-
-
-def _store(path: Path | None, rows: list[Row]) -> None:
-    store(path, {"summary": _summary(rows), "runs": rows})
+def _facts(runs: Sequence[Row]) -> Row:
+    return {"summary": _summary(runs), "runs": runs}
 
 
 def _options() -> argparse.Namespace:
@@ -92,7 +86,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--train", type=int, help="use so many training samples")
     parser.add_argument("--width", type=int, help="of the small ResNet, instead of 16")
     parser.add_argument("--as-trained", action="store_true", help="leave the statistics of batch norm as they are")
-    parser.add_argument("--evaluate-every", type=int, default=160, help="steps between two evaluations")
+    parser.add_argument(
+        "--evaluate-every", type=int, default=160, help="steps between two evaluations; 0: epochs decide"
+    )
+    parser.add_argument("--evaluate-epochs", type=int, help="epochs between two evaluations, instead of 1")
     parser.add_argument("--output", type=Path, help="JSON file for all figures")
     options = parser.parse_args()
     if not (options.cifar or options.pairs or options.functions):
@@ -132,15 +129,17 @@ def _config(options: argparse.Namespace, data: str, objective: str, method: str,
         settings["data.name"] = json.dumps(data if data == "functions" else f"pairs:{options.pairs}")
     if options.epochs is not None:
         settings["epochs"] = str(options.epochs)
+    if options.evaluate_epochs is not None:
+        settings["evaluation.every_epochs"] = str(options.evaluate_epochs)
     if options.train is not None:
         settings["data.train"] = str(options.train)
     if options.width is not None and data == "images":
         settings["model.width"] = str(options.width)
-    return config_of(with_overrides(recipe(name), settings), source=f"recipe {name}")
+    return config_by(name, settings)
 
 
 def _measure(config: Config, data: str, objective: str, method: str, jobs: int) -> Row:
-    about = {"config": digest(config), "jobs": jobs, "data": data, "objective": objective, "method": method}
+    about = {"jobs": jobs, "data": data, "objective": objective, "method": method}
     return about | {"seed": config.seed} | measured_run(config)
 
 
@@ -154,7 +153,7 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
         runs = [row for row in same if row["method"] == method]
         shuffled = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
         pairs = [(row, shuffled[row["seed"]]) for row in runs if row["seed"] in shuffled]
-        shares = [_share_of_steps(row, base) for row, base in pairs]
+        shares = [share_of_steps(row, base) for row, base in pairs]
         alone = [(row, base) for row, base in pairs if row["jobs"] == base["jobs"] == 1]
         added = [_added(row) for row, _ in alone if "recording" in row["seconds"]]
         slower = [loop_seconds(row) / loop_seconds(base) - 1 for row, base in alone]
@@ -175,11 +174,6 @@ def _summary(rows: Sequence[Row]) -> list[Row]:
             }
         )
     return summary
-
-
-def _share_of_steps(row: Row, base: Row) -> float | None:
-    """The share of its steps after which a run is as good as the shuffled one at its end; None if it never is."""
-    return next((step / base["steps"] for step, top1 in row["curve"] if top1 >= base["top1"]), None)
 
 
 def _added(row: Row) -> float:

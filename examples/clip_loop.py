@@ -1,7 +1,7 @@
-"""A loop as in open_clip: two towers, a learned temperature, negatives from all processes, accumulated gradients.
+"""A loop as in open_clip: two towers, a learned temperature, gathered negatives, accumulation.
 
-Run it by `python examples/clip_loop.py` or by `torchrun --nproc-per-node=2 examples/clip_loop.py`: the losses are the
-same, but for rounding, which can tip a plan to other batches that are as hard.
+Run it by `python examples/clip_loop.py` or by `torchrun --nproc-per-node=2 examples/clip_loop.py`:
+the losses are the same, but for rounding, which can tip a plan to other batches that are as hard.
 """
 
 import gc
@@ -64,9 +64,15 @@ def main() -> None:
         losses = []
         for step, (images, texts) in enumerate(loader, 1):
             last = step % ACCUMULATE == 0
-            with nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync():
+            with (
+                nullcontext()
+                if last or not isinstance(model, DistributedDataParallel)
+                else model.no_sync()
+            ):
                 u, v, scale = model(images, texts)
-                loss = bc.losses.gathered_contrastive_loss(u, v, temperature=1 / scale, background=loader.background)
+                loss = bc.losses.gathered_contrastive_loss(
+                    u, v, temperature=1 / scale, background=loader.background
+                )
                 (loss / ACCUMULATE).backward()
             loader.record(u, v)
             losses.append(loss.detach())

@@ -6,9 +6,9 @@ from torch.nn.functional import normalize
 import batchcut as bc
 
 torch.manual_seed(0)
-stories = torch.randn(300, 32).repeat_interleave(3, dim=0)  # 300 stories, each told in three samples ...
+stories = torch.randn(300, 32).repeat_interleave(3, dim=0)  # 300, each told in three samples ...
 story_of = torch.arange(900) // 3
-topics = 2 * torch.randn(15, 32)[story_of % 15]  # ... on 15 topics: those are the hard negatives one wants
+topics = 2 * torch.randn(15, 32)[story_of % 15]  # ... on 15 topics: hard negatives one wants
 u = normalize(topics + stories + 0.3 * torch.randn(900, 32), dim=1)
 v = normalize(topics + stories + 0.3 * torch.randn(900, 32), dim=1)
 
@@ -27,4 +27,5 @@ plans = {
 }
 for name, plan in plans.items():
     found = f"{told_twice(plan):4} pairs of one story, mean loss {plan.mean_loss:.3f}"
-    print(f"{name:18} {found}; reports {plan.group_pairs} group pairs, {plan.margin_pairs} margin pairs")
+    reported = f"{plan.group_pairs} group pairs, {plan.margin_pairs} margin pairs"
+    print(f"{name:18} {found}; reports {reported}")

@@ -22,11 +22,12 @@ def train(rank: int, world_size: int) -> None:
     model = DistributedDataParallel(nn.Linear(8, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
 
-    sharding = bc.Sharding(rank=rank, world_size=world_size, mode="split")  # the loss below gathers negatives
+    # The loss below gathers negatives, so each process takes its part of every batch.
+    sharding = bc.Sharding(rank=rank, world_size=world_size, mode="split")
     loader = bc.PlannedLoader(dataset, batch_size=32, drop_last=False, sharding=sharding)
     for epoch in range(3):
         seen = torch.zeros(len(dataset))
-        for a, b in loader:  # before a plan the banks are joined, and the first process plans for all
+        for a, b in loader:  # before a plan the banks are joined; the first process plans for all
             u, v = model(torch.cat([a, b])).chunk(2)
             loss = bc.losses.gathered_contrastive_loss(u, v, background=loader.background)
             optimizer.zero_grad()
@@ -36,7 +37,8 @@ def train(rank: int, world_size: int) -> None:
             seen[loader.index] += 1
         dist.all_reduce(seen)
         if rank == 0:
-            print(f"epoch {epoch}: {len(loader)} steps, every sample once: {bool((seen == 1).all())}")
+            once = bool((seen == 1).all())
+            print(f"epoch {epoch}: {len(loader)} steps, every sample once: {once}")
 
 
 dist.init_process_group("gloo")

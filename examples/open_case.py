@@ -1,4 +1,4 @@
-"""Prints what a search finds in the open case n > d + 1, and writes the table and the figure of docs/open-case.md.
+"""What a search finds in the open case n > d + 1: the table and the figure of docs/open-case.md.
 
 The whole table takes about half an hour on one core:
 
@@ -6,7 +6,7 @@ The whole table takes about half an hour on one core:
 
 From the stored results, in a second:
 
-    python examples/open_case.py --read docs/open-case.json --markdown table.md --figure docs/img/open-case.svg
+    python examples/open_case.py --read docs/open-case.json --markdown t.md --figure open-case.svg
 """
 
 import argparse
@@ -29,7 +29,8 @@ from batchcut.theory import Agreement, Found, OpenCase, open_case
 CELLS = [(n, d) for d in (2, 3, 4, 5) for n in [*range(d + 2, 11), *([12] if d == 3 else [])]]
 DIGITS = 13
 """Of the stored coordinates: enough to evaluate the losses to the last digit."""
-HEAD = ["N", "d", "lowest loss", "reached", "curvature", "U = V", "antipodal", "centred", "configuration"]
+HEAD = ("N", "d", "lowest loss", "reached", "curvature", "full batch", "which is")
+_SIZES = ("B = 2", "B = 3", "B = N - 1")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,9 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cases = [from_json(case) for case in json.loads(options.read.read_text())]
     else:
         cells = [
-            (n, d) for n, d in CELLS if (not options.n or n in options.n) and (not options.d or d in options.d)
+            (n, d)
+            for n, d in CELLS
+            if (not options.n or n in options.n) and (not options.d or d in options.d)
         ] or [(n, d) for d in options.d for n in options.n]
-        settings = {"starts": options.starts, "seed": options.seed, "temperature": options.temperature}
+        settings = {
+            "starts": options.starts,
+            "seed": options.seed,
+            "temperature": options.temperature,
+        }
         cases = [open_case(n, d, **settings) for n, d in track(cells, "searching", console=console)]
     console.print(_table(cases))
     if options.json:
@@ -57,16 +64,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Searches for the minimisers in the open case n > d + 1.")
-    parser.add_argument("--n", type=int, nargs="+", default=[], help="numbers of pairs; all of the table if left out")
-    parser.add_argument("--d", type=int, nargs="+", default=[], help="dimensions; all of the table if left out")
+    parser = argparse.ArgumentParser(
+        description="Searches for the minimisers in the open case n > d + 1."
+    )
+    parser.add_argument(
+        "--n",
+        type=int,
+        nargs="+",
+        default=[],
+        help="numbers of pairs; all of the table if left out",
+    )
+    parser.add_argument(
+        "--d", type=int, nargs="+", default=[], help="dimensions; all of the table if left out"
+    )
     parser.add_argument("--starts", type=int, default=100, help="random starts of each search")
     parser.add_argument("--seed", type=int, default=0, help="of the starts")
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--read", type=Path, metavar="FILE", help="take stored results instead of searching")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="store the results, with all coordinates")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables of the docs page")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the minimisers of four cells (SVG)")
+    parser.add_argument(
+        "--read", type=Path, metavar="FILE", help="take stored results instead of searching"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="store the results, with all coordinates"
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="write the tables of the docs page"
+    )
+    parser.add_argument(
+        "--figure", type=Path, metavar="FILE", help="draw the minimisers of four cells (SVG)"
+    )
     return parser
 
 
@@ -82,7 +107,9 @@ def to_json(case: OpenCase) -> dict[str, Any]:
 
     fields = {field.name: getattr(case, field.name) for field in dataclasses.fields(case)}
     fields["full"] = vars(case.full)
-    fields["batches"] = [{**vars(agreement), "found": vars(agreement.found)} for agreement in case.batches]
+    fields["batches"] = [
+        {**vars(agreement), "found": vars(agreement.found)} for agreement in case.batches
+    ]
     data: dict[str, Any] = plain(fields)
     return data
 
@@ -92,15 +119,19 @@ def from_json(data: dict[str, Any]) -> OpenCase:
 
     def found(fields: dict[str, Any]) -> Found:
         rows = {side: torch.tensor(fields[side], dtype=torch.float64) for side in ("u", "v")}
-        return Found(**{**fields, **rows, "spectrum": tuple((x, count) for x, count in fields["spectrum"])})
+        return Found(
+            **{**fields, **rows, "spectrum": tuple((x, count) for x, count in fields["spectrum"])}
+        )
 
-    agreements = tuple(Agreement(**{**fields, "found": found(fields["found"])}) for fields in data["batches"])
+    agreements = tuple(
+        Agreement(**{**fields, "found": found(fields["found"])}) for fields in data["batches"]
+    )
     return OpenCase(**{**data, "full": found(data["full"]), "batches": agreements})
 
 
 def _sizes(case: OpenCase) -> dict[str, Agreement]:
     by_size = {agreement.found.batch_size: agreement for agreement in case.batches}
-    wanted = {"B = 2": 2, "B = 3": 3, "B = N - 1": case.n - 1}
+    wanted = dict(zip(_SIZES, (2, 3, case.n - 1), strict=True))
     return {label: by_size[size] for label, size in wanted.items() if size in by_size}
 
 
@@ -113,48 +144,36 @@ def _cells(case: OpenCase) -> list[str]:
         f"{full.loss:.8f}",
         f"{full.reached:.0%}",
         f"{full.curvature:.1e}",
-        *("yes" if holds else "no" for holds in (full.symmetric, full.antipodal, full.centred)),
         full.name or "unnamed",
-        *(_verdict(sizes[label]) if label in sizes else "" for label in ("B = 2", "B = 3", "B = N - 1")),
+        _properties(full),
+        *(_verdict(sizes[label]) if label in sizes else "" for label in _SIZES),
     ]
 
 
+def _properties(full: Found) -> str:
+    """What holds, but for U = V, which is named where it does not."""
+    held = {"U ≠ V": not full.symmetric, "antipodal": full.antipodal, "centred": full.centred}
+    return ", ".join(word for word, holds in held.items() if holds) or "neither"
+
+
 def _verdict(agreement: Agreement) -> str:
-    return "same" if agreement.agrees else f"differs, {agreement.excess_of_full:.1e}"
+    if agreement.agrees:
+        return "same"
+    return f"{agreement.found.name or 'unnamed'}, {agreement.excess_of_full:.1e}"
 
 
 def _table(cases: Iterable[OpenCase]) -> Table:
-    table = Table("N", *HEAD[1:], "B = 2", "B = 3", "B = N - 1", title="The open case N > d + 1")
+    table = Table(*HEAD, *_SIZES, title="The open case N > d + 1")
     for case in cases:
         table.add_row(*_cells(case))
     return table
 
 
 def markdown(cases: Sequence[OpenCase]) -> str:
-    """The tables of the docs page: all cells, then the minimisers of the cells where they differ."""
-    columns = [*HEAD, "B = 2", "B = 3", "B = N - 1"]
-    lines = [_row(columns), _row(["---"] * len(columns)), *(_row(_cells(case)) for case in cases), ""]
-    head = ["N, d", "loss", "lowest", "excess of the other", "reached", "curvature", "configuration", "inner products"]
-    lines += [_row(head), _row(["---"] * len(head))]
-    for case in cases:
-        if all(agreement.agrees for agreement in case.batches):
-            continue
-        lines.append(_row([f"{case.n}, {case.d}", "full", *_details(case.full, "")]))
-        for agreement in case.batches:
-            other = f"{agreement.excess_of_full:.2e}, {agreement.excess_of_batches:.2e}"
-            name = f"B = {agreement.found.batch_size}"
-            lines.append(_row(["", name, *_details(agreement.found, "same" if agreement.agrees else other)]))
-    return "\n".join(lines) + "\n"
-
-
-def _details(found: Found, excess: str) -> list[str]:
-    products = ", ".join(f"{round(x, 4) + 0.0:g} ({count})" for x, count in found.spectrum[:8])
-    if len(found.spectrum) > 8:
-        products = f"{len(found.spectrum)} distinct, from {found.spectrum[0][0]:.4f} to {found.spectrum[-1][0]:.4f}"
-    shape = found.name or " ".join(
-        word for word, holds in (("antipodal", found.antipodal), ("centred", found.centred)) if holds
-    )
-    return [f"{found.loss:.8f}", excess, f"{found.reached:.0%}", f"{found.curvature:.1e}", shape or "unnamed", products]
+    """The table of the docs page."""
+    columns = [*HEAD, *_SIZES]
+    rows = (columns, ["---"] * len(columns), *map(_cells, cases))
+    return "\n".join(map(_row, rows)) + "\n"
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -178,7 +197,9 @@ def figure(cases: Iterable[OpenCase], path: Path) -> None:
             position = 4 * row + column + offset + 1
             axes = drawing.add_subplot(2, 4, position, projection="3d" if case.d == 3 else None)
             (_draw_solid if case.d == 3 else _draw_circle)(axes, found.u)
-            axes.set_title(f"N = {case.n}, d = {case.d}, {label}\n{found.name or 'no name'}", fontsize=9)
+            axes.set_title(
+                f"N = {case.n}, d = {case.d}, {label}\n{found.name or 'no name'}", fontsize=9
+            )
             axes.set_axis_off()
     drawing.tight_layout()
     drawing.savefig(path, metadata={"Date": None})
@@ -203,11 +224,13 @@ def _draw_circle(axes: Any, u: Tensor) -> None:
 
 
 def _draw_solid(axes: Any, u: Tensor) -> None:
-    """The convex hull of the rows u: (n, 3): its faces, and as edges the lines where faces meet at an angle."""
+    """The convex hull of rows u: (n, 3): its faces, and the lines where faces meet at an angle."""
     art = import_module("mpl_toolkits.mplot3d.art3d")
     points = (u @ torch.linalg.eigh(u.T @ u).eigenvectors).numpy()
     hull = ConvexHull(points)
-    axes.add_collection3d(art.Poly3DCollection(points[hull.simplices], facecolor=LIGHT, edgecolor="none", alpha=0.2))
+    axes.add_collection3d(
+        art.Poly3DCollection(points[hull.simplices], facecolor=LIGHT, edgecolor="none", alpha=0.2)
+    )
     for face, neighbors in enumerate(hull.neighbors):
         for other in neighbors:
             if face < other and abs(hull.equations[face] - hull.equations[other]).max() > 1e-6:

@@ -15,7 +15,7 @@ dataset = TensorDataset(x, normalize(x + 0.1 * torch.randn(200, 8), dim=1))
 
 
 def train(checkpoint: Path, *, stop_at: int | None = None) -> list[list[int]]:
-    """Three epochs, or what is left of them, up to a number of batches; returns the batches trained on."""
+    """What is left of three epochs, up to a number of batches; returns the batches trained on."""
     loader = bc.PlannedLoader(dataset, batch_size=20, seed=0, num_workers=2)
     if checkpoint.exists():
         loader.load_state_dict(torch.load(checkpoint))

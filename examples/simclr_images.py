@@ -1,6 +1,7 @@
 """SimCLR on images: the same encoder with shuffled and with planned batches.
 
-`python examples/simclr_images.py` takes scikit-learn's digits and some seconds; `--folder PATH` takes image files.
+`python examples/simclr_images.py` takes scikit-learn's digits and some seconds; `--folder PATH`
+takes image files.
 """
 
 import argparse
@@ -30,7 +31,11 @@ def encoder(channels: int) -> nn.Module:
     """Three convolutions and a projection head."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((channels, 16), (16, 32), (32, 64)):
-        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+        layers += [
+            nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+        ]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32)]
     return nn.Sequential(*layers, *head)
 
@@ -46,7 +51,9 @@ def train(images: Tensor, selector: bc.selection.Selector, *, epochs: int, seed:
     torch.manual_seed(seed)
     model = encoder(images.shape[1])
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    loader = bc.PlannedLoader(TensorDataset(images), batch_size=16, selector=selector, seed=seed, average_views=True)
+    loader = bc.PlannedLoader(
+        TensorDataset(images), batch_size=16, selector=selector, seed=seed, average_views=True
+    )
     for _ in range(epochs):
         for (batch,) in loader:
             u, v = embed(model, batch)
@@ -60,7 +67,7 @@ def train(images: Tensor, selector: bc.selection.Selector, *, epochs: int, seed:
 
 @torch.no_grad()
 def top1(model: nn.Module, images: Tensor, *, draws: int = 5) -> float:
-    """How often a view of an image finds the other one among those of all images; a mean over draws of views."""
+    """How often a view of an image finds the other one among all; a mean over draws of views."""
     torch.manual_seed(0)
     return sum(retrieval(*embed(model, images)).top1 for _ in range(draws)) / draws
 
@@ -68,14 +75,16 @@ def top1(model: nn.Module, images: Tensor, *, draws: int = 5) -> float:
 def main() -> None:
     """Trains twice and compares."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", help="images, in train and test or in one folder (default: digits)")
+    parser.add_argument(
+        "--folder", help="images, in train and test or in one folder (default: digits)"
+    )
     parser.add_argument("--epochs", type=int, default=8, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     options = parser.parse_args()
     data = bc.data.load(f"folder:{options.folder}" if options.folder else "digits")
     parts = (cast(bc.data.Images, part) for part in (data.train, data.test))
     images, held_out = (torch.from_numpy(part.pixels) for part in parts)
-    print(f"{len(images):,} images to learn from, retrieval of the other view among {len(held_out):,} others")
+    print(f"{len(images):,} images to learn from, retrieval among {len(held_out):,} others")
     for selector in (bc.Shuffle(), bc.Cut()):
         model = train(images, selector, epochs=options.epochs, seed=options.seed)
         print(f"{type(selector).__name__:8} top-1 {top1(model, held_out):.1%}")

@@ -1,4 +1,4 @@
-"""A stream without indices: pools of ten batches, each handed out as ten hard ones; and OSGD for each step."""
+"""A stream without indices: pools of ten batches, handed out as ten hard ones; and OSGD."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,8 @@ def loss_of(batch: list[Tensor]) -> Tensor:
 with torch.no_grad():
     came = torch.stack([loss_of(batch) for batch in loader])
     planned = torch.stack([loss_of(batch) for batch in bc.StreamPlanner(loader, model, pool=10)])
-print(f"{len(planned)} batches of a stream: mean loss {came.mean():.2f} as they come, {planned.mean():.2f} planned")
+losses = f"mean loss {came.mean():.2f} as they come, {planned.mean():.2f} planned"
+print(f"{len(planned)} batches of a stream: {losses}")
 
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for batch in bc.StreamPlanner(loader, model, pool=10):
@@ -54,8 +55,9 @@ for batch in bc.StreamPlanner(loader, model, pool=10):
     loss_of(batch).backward()
     optimizer.step()
 
-for step in bc.sampling.HardestOf(loader, loss_of, k=5, q=2):  # OSGD: of five batches the two hardest
+for step in bc.sampling.HardestOf(loader, loss_of, k=5, q=2):  # OSGD: two hardest of five batches
     optimizer.zero_grad()
     torch.stack([loss_of(batch) for batch in step]).mean().backward()
     optimizer.step()
-print(f"after {len(planned)} steps on planned batches and six of OSGD: {loss_of(next(iter(loader))).item():.2f}")
+last = loss_of(next(iter(loader))).item()
+print(f"after {len(planned)} steps on planned batches and six of OSGD: {last:.2f}")

@@ -1,4 +1,4 @@
-"""accelerate: the loader shares the batches, and accelerate leaves them alone. Also under `accelerate launch`."""
+"""accelerate: the loader shares the batches itself. Also under `accelerate launch`."""
 
 import tempfile
 
@@ -26,7 +26,9 @@ def train(*, stop: int | None = None) -> None:
     epoch = loader.epoch
     for step, (a, b) in enumerate(loader, 1):
         u, v = encoder(a), encoder(b)
-        loss = bc.contrastive_loss(u, v, temperature=loader.temperature, background=loader.background)
+        loss = bc.contrastive_loss(
+            u, v, temperature=loader.temperature, background=loader.background
+        )
         accelerator.backward(loss)
         optimizer.step()
         optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""Lightning: the step returns its embeddings, the callback does the rest. Also under `torchrun --nproc-per-node=2`."""
+"""Lightning: the step returns its embeddings, the callback does the rest. Also under torchrun."""
 
 import lightning.pytorch as pl
 import torch

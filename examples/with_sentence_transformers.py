@@ -1,4 +1,4 @@
-"""sentence-transformers: one object that takes the trainer. Also under `torchrun --nproc-per-node=2`."""
+"""sentence-transformers: one object that takes the trainer. Also under torchrun."""
 
 import tempfile
 
@@ -57,6 +57,7 @@ if __name__ == "__main__":
 
     plan = planned.samplers[0].plan
     if plan is not None:
-        print(f"the loss of a batch is {plan.mean_loss:.2f}, at the temperature of the loss, {plan.temperature}")
-        print("a batch as planned:", *(dataset["anchor"][int(row)] for row in plan.batches[0][:3]), sep="\n  ")
+        print(f"loss of a batch {plan.mean_loss:.2f}, at the loss's temperature {plan.temperature}")
+        first = (dataset["anchor"][int(row)] for row in plan.batches[0][:3])
+        print("a batch as planned:", *first, sep="\n  ")
         print("pairs of rows with a text in common in one batch:", plan.group_pairs)

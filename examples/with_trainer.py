@@ -1,4 +1,4 @@
-"""Hugging Face Trainer: a mixin before the trainer class. Also under `torchrun --nproc-per-node=2`."""
+"""Hugging Face Trainer: a mixin before the trainer class. Also under torchrun."""
 
 import tempfile
 
@@ -15,15 +15,21 @@ class PlanningTrainer(PlanningMixin, Trainer):
 
 def collate(samples: list[dict[str, Tensor]]) -> dict[str, Tensor | bool]:
     """A batch, and the wish for a loss."""
-    return {name: torch.stack([sample[name] for sample in samples]) for name in samples[0]} | {"return_loss": True}
+    batch = {name: torch.stack([sample[name] for sample in samples]) for name in samples[0]}
+    return batch | {"return_loss": True}
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    tower = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     config = CLIPConfig(
-        text_config=tower | {"vocab_size": 100, "max_position_embeddings": 8, "bos_token_id": 98, "eos_token_id": 99},
+        text_config=tower | {"vocab_size": 100, "max_position_embeddings": 8, "eos_token_id": 99},
         vision_config=tower | {"image_size": 8, "patch_size": 4},
         projection_dim=16,
     )
@@ -33,7 +39,12 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as folder:
         args = TrainingArguments(
-            folder, per_device_train_batch_size=20, num_train_epochs=2, save_steps=5, report_to=[], use_cpu=True
+            folder,
+            per_device_train_batch_size=20,
+            num_train_epochs=2,
+            save_steps=5,
+            report_to=[],
+            use_cpu=True,
         )
         trainer = PlanningTrainer(
             model=CLIPModel(config),

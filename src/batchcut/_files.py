@@ -73,10 +73,10 @@ def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
         mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666 if mode is None else 0o600)
         with os.fdopen(handle, "r+b") as file:
-            if mode is not None:
-                path.chmod(mode)
             try_lock(file, wait=True)
             if _is_still(path, file):  # another process may have taken it for one that was left
+                if mode is not None:
+                    path.chmod(mode)
                 yield path, file
                 return
 
@@ -150,6 +150,14 @@ def try_lock(file: BinaryIO, *, wait: bool = False) -> bool | None:
             raise
         return None
     return True
+
+
+def check_room(path: Path, size: int) -> None:
+    """Refuses a file for which the disk has no room now: one that is mapped would crash later, without a word."""
+    if hasattr(os, "statvfs"):
+        found = os.statvfs(path.absolute().parent)
+        if found.f_bavail * found.f_frsize < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def write_bytes(path: Path, content: bytes) -> None:

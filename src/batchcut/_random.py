@@ -35,6 +35,9 @@ class Stream(IntEnum):
     CELLS = 8
     """Samples that the cells of a set in files are fitted on."""
 
+    CONFLICTS = 9
+    """Which samples in conflict stay in a batch, where the others are left out."""
+
     VIEWS = 10
     """Views of images, for training."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.report._folders import write_run
 
-from batchcut import cli
+from batchcut import cli, scale
 from batchcut.cli._app import VERBS, parsed
 from batchcut.cli._paper import List, Run
 from batchcut.cli._theory import Theory
@@ -278,7 +278,8 @@ def test_report_prints_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("together", [True, False])
 def test_report_of_a_plan(together: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     u, v = np.random.default_rng(0).standard_normal((2, 24, 6)).astype(np.float32)
-    Shuffle()(u, v, batch_size=4).save(tmp_path / "plan.npz")
+    plan, file = Shuffle()(u, v, batch_size=4), tmp_path / ("plan.npz" if together else "plan.parquet")
+    plan.save(file) if together else scale.write_plan_table(plan, file)
     np.savez(tmp_path / "both.npz", image=u, text=v)
     np.save(tmp_path / "u.npy", u)
     np.save(tmp_path / "v.npy", v)
@@ -287,7 +288,7 @@ def test_report_of_a_plan(together: bool, tmp_path: Path, capsys: pytest.Capture
     files = [str(tmp_path / name) for name in names]
     out = tmp_path / "plan.html"
     words = ("--texts", str(tmp_path / "texts"), "--out", str(out))
-    assert run("report", str(tmp_path / "plan.npz"), "--embeddings", *files, *words) == 0
+    assert run("report", str(file), "--embeddings", *files, *words) == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert "sample number 17" in out.read_text(encoding="utf-8")
 
@@ -322,7 +323,7 @@ def test_a_wrong_folder_of_images_is_refused_whatever_is_computed(
 def test_interrupt_gives_exit_code_130_and_no_traceback() -> None:
     code = """
 import signal, sys
-from batchcut import cli
+from batchcut import cli, scale
 from batchcut.paper import claims
 
 tried = claims.run_checks

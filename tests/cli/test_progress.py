@@ -1,4 +1,4 @@
-"""Lines in place of bars, where the error stream is no terminal."""
+"""What is shown of work that goes on: bars on a terminal, lines where the error stream is none."""
 
 import itertools
 import threading
@@ -8,7 +8,7 @@ import pytest
 
 from batchcut import cli
 from batchcut.cli import _progress
-from batchcut.cli._progress import Shown, TimeLeft, duration, pauses, share_progress, told
+from batchcut.cli._progress import DemoWatcher, Shown, TimeLeft, Watcher, duration, pauses, share_progress, told
 
 
 def test_lines_come_soon_and_then_ever_more_seldom() -> None:
@@ -107,3 +107,42 @@ def test_a_verb_tells_on_the_error_stream(
     out, err = capsys.readouterr()
     assert err.count(" so far\n") == 2
     assert "so far" not in out
+
+
+def test_a_terminal_sees_loss_rate_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    with Watcher(hidden=False) as watcher:
+        watcher({"event": "fetch", "name": "data.tar", "done": 2_000_000, "total": 5_000_000})
+        watcher({"event": "step", "loss": 1.25, "epoch": 3, "step": 70})
+        for step in range(71, 76):
+            watcher({"event": "progress", "epoch": 3, "step": step, "steps": 100})
+        watcher._bar.refresh()
+        task = watcher._bar.tasks[-1]
+        assert task.speed is not None
+        assert task.completed == 75
+    shown = capsys.readouterr().err
+    for expected in (
+        "fetching data.tar",
+        "2.0 of 5.0 MB",
+        "epoch 4 loss 1.250",
+        "75 of 100 steps, ",
+        " steps/s",
+        "0:00:",
+    ):
+        assert expected in shown
+
+
+def test_lines_of_the_demo_are_of_all_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with DemoWatcher(hidden=False) as watcher:
+        for event in ({"event": "reads", "name": "functions"}, {"event": "read"}, {"event": "starts", "count": 2}):
+            watcher(event)
+        assert told(watcher._bar.tasks, 3) == "Starting 2 processes: 3 s so far"
+        watcher({"event": "begin", "steps": {"Shuffle": 300, "Cut": 300}})
+        watcher({"event": "progress", "method": "Cut", "advance": 300})
+        assert told(watcher._bar.tasks, 9).startswith("all runs: 50 %, 9 s so far")
+        watcher({"event": "done", "method": "Cut", "seed": 200, "top1": 0.364, "number": 1, "count": 2})
+    assert capsys.readouterr().err == "Cut, seed 200: top-1 36.4% (1 of 2)\n"

@@ -107,6 +107,7 @@ def test_images_of_many_sizes_are_said_to_be_cut(tmp_path: Path, capsys: pytest.
         (("data.name='folder:nowhere'",), "nowhere: no such folder; "),
         (("--data", "pairs:nowhere.npz"), "nowhere.npz: no such file; "),
         (("--data", "pairs:u.npy,v.npy"), "u.npy: no such file; "),
+        (("--config", "x.toml"), "nowhere: no such folder; "),
     ],
 )
 def test_data_that_are_not_there_are_missed_before_torch_is_loaded(
@@ -117,16 +118,9 @@ def test_data_that_are_not_there_are_missed_before_torch_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("x.toml").write_text("[data]\nname = 'folder:nowhere'\n")
     monkeypatch.setitem(sys.modules, "batchcut.training", None)  # which loads torch: to import it fails
     assert said in refused(capsys, *words)
-
-
-def test_settings_that_name_data_that_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x.toml").write_text("[data]\nname = 'folder:nowhere'\n")
-    monkeypatch.setattr("batchcut.training._run._fabric", _interrupted)  # which loads Lightning
-    assert "nowhere: no such folder; " in refused(capsys, "--config", tmp_path / "x.toml")
 
 
 def test_any_two_arrays_are_pairs(tmp_path: Path) -> None:
@@ -155,6 +149,7 @@ def test_a_table_at_the_end_and_a_line_for_each_evaluation(
     assert opening.startswith("recipe pairs, chosen by the data")
     assert first.startswith("epoch 1, step 12: loss ")
     assert second.startswith("epoch 2, step 24: loss ")
+    assert ["effective batch size" in line for line in (first, second)] == [False, True]
 
 
 def test_json_and_nothing_else(pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -420,30 +415,3 @@ def test_a_download_is_shown(
     first, second = capsys.readouterr().err.splitlines()
     assert first == "fetching cifar-100-python.tar.gz, 1.0 MB"
     assert second.startswith("epoch 1, step 2: loss ")
-
-
-def test_a_terminal_sees_loss_rate_and_time_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("TERM", "xterm")
-    with Watcher(hidden=False) as watcher:
-        watcher({"event": "fetch", "name": "data.tar", "done": 2_000_000, "total": 5_000_000})
-        watcher({"event": "step", "loss": 1.25, "epoch": 3, "step": 70})
-        for step in range(71, 76):
-            watcher({"event": "progress", "epoch": 3, "step": step, "steps": 100})
-        watcher._bar.refresh()
-        task = watcher._bar.tasks[-1]
-        assert task.speed is not None
-        assert task.completed == 75
-    shown = capsys.readouterr().err
-    for expected in (
-        "fetching data.tar",
-        "2.0 of 5.0 MB",
-        "epoch 4 loss 1.250",
-        "75 of 100 steps, ",
-        " steps/s",
-        "0:00:",
-    ):
-        assert expected in shown

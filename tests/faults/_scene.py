@@ -3,20 +3,62 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 from safetensors.numpy import save_file
 from tests.scale._shards import write_rows, write_tars
 from tests.training._runs import pairs_config, write_pairs
 
+from batchcut import cli
 from batchcut.scale import write_plan_table
 from batchcut.selection import Shuffle
 from batchcut.training import KeepingSettings, train
 from batchcut.training._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 Damage = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Words for the command line, what is said of them, and what was done to the scene before.
+
+    Attributes:
+        words: as a user types them, in the scene.
+        says: a regular expression for all after "batchcut: ".
+        damage: what was done to the scene.
+        code: with which it ends.
+        leaves: what may be made or changed, by the beginning of its path.
+        lines: how many the message has.
+    """
+
+    words: str
+    says: str
+    damage: Damage | None = None
+    code: int = 2
+    leaves: tuple[str, ...] = ()
+    lines: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.words[:40]}-{self.says[:40]}"
+
+    def check(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Says the words in the scene: the fault is one line, and the disk is left as it was."""
+        if self.damage is not None:
+            self.damage(folder)
+        before = contents(folder)
+        with pytest.raises(SystemExit) as stop:
+            cli.main(self.words.split())
+        said = capsys.readouterr()
+        assert (stop.value.code, said.out) == (self.code, ""), said.err
+        assert re.match(f"batchcut: (.*/)?({self.says})", said.err), said.err
+        assert said.err.count("\n") == self.lines, said.err
+        after = contents(folder)
+        assert {name for name in after.keys() - before.keys() if not name.startswith(self.leaves)} == set()
+        assert {name: after.get(name) for name in before} == before
 
 
 def make_scene(folder: Path) -> None:

@@ -20,6 +20,7 @@ from safetensors.numpy import save
 from tests.data._make import write_cifar100, write_idx
 from tests.report._folders import write_run
 
+from batchcut._progress import silent
 from batchcut.data import load, open_arrays
 from batchcut.data._fetch import extract
 from batchcut.data._images import read_images
@@ -29,8 +30,9 @@ from batchcut.report import SearchIndex, SearchTower, read_search, rounded, writ
 from batchcut.report._page import render
 from batchcut.report._run import read_run
 from batchcut.report._samples import read_texts
-from batchcut.sampling import EmbeddingBank
-from batchcut.scale import read_plan_table, write_plan_table
+from batchcut.sampling import EmbeddingBank, ShardedBank, Sharding
+from batchcut.scale import open_pair_files, read_plan_table, write_plan_table
+from batchcut.scale._sample_files import open_sample_files
 from batchcut.scale._tar_samples import tar_samples
 from batchcut.selection import BatchPlan, Cut
 from batchcut.training import config_of, read_toml, recipe, to_toml
@@ -154,6 +156,28 @@ def write_bank(folder: Path) -> list[Path]:
     return [folder / "bank"]
 
 
+def write_share(folder: Path) -> list[Path]:
+    (folder / "bank").unlink(missing_ok=True)
+    open_share(folder).u.copy_(torch.from_numpy(U))
+    return [folder / "bank"]
+
+
+def open_share(folder: Path) -> ShardedBank:
+    return ShardedBank(24, 4, sharding=Sharding(rank=1, world_size=2), path=folder / "bank")
+
+
+def read_shard(path: Path) -> list[Any]:
+    """All pairs of a shard, some at a time."""
+    (shard,) = open_pair_files(path).shards
+    return [shard.read(start, stop) for start, stop in shard.bounds(len(U))]
+
+
+def gather_rows(path: Path) -> object:
+    """All rows of a file in another order, if it says that it has as many as a plan would."""
+    files = open_sample_files(path)
+    return files.counts() == [len(U)] and files._gathered([np.arange(len(U))[::-1]], silent)  # type: ignore[attr-defined]
+
+
 def write_idx_file(folder: Path) -> list[Path]:
     write_idx(folder / "images.gz", np.zeros((3, 4, 4), np.uint8))
     (folder / "images").write_bytes(gzip.decompress((folder / "images.gz").read_bytes()))
@@ -206,6 +230,9 @@ TARGETS: dict[str, Target] = {
     "plan table": (lambda folder: read_plan_table(folder / "plan.parquet"), write_table),
     "samples in a tar": (lambda folder: list(tar_samples(folder / "x.tar")), one("x.tar", samples())),
     "checkpoint": (lambda folder: load_checkpoint(folder, 3), write_checkpoint),
+    "shard of pairs": (lambda folder: read_shard(folder / "x.parquet"), one("x.parquet", parquet())),
+    "rows of samples": (lambda folder: gather_rows(folder / "x.parquet"), one("x.parquet", parquet())),
+    "share of a bank": (lambda folder: open_share(folder).coverage, write_share),
     "bank": (lambda folder: EmbeddingBank(12, path=folder / "bank").coverage, write_bank),
     "index": (lambda folder: read_search(folder / "search.json").answers("one"), write_index),
     "run": (lambda folder: read_run(folder / "run"), write_report_run),

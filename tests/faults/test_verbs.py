@@ -2,10 +2,8 @@
 
 import json
 import os
-import re
 import resource
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,44 +12,18 @@ import pytest
 from batchcut import cli
 
 from ._scene import (
-    Damage,
+    Fault,
     arrays,
     contents,
     cut,
     flipped,
     holds,
     linked,
-    make_scene,
     named_as_data,
     npy_header,
     resealed,
     tensors,
 )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Words for the command line, what is said of them, and what was done to the scene before.
-
-    Attributes:
-        words: as a user types them, in the scene.
-        says: a regular expression for all after "batchcut: ".
-        damage: what was done to the scene.
-        code: with which it ends.
-        leaves: what may be made or changed, by the beginning of its path.
-        lines: how many the message has.
-    """
-
-    words: str
-    says: str
-    damage: Damage | None = None
-    code: int = 2
-    leaves: tuple[str, ...] = ()
-    lines: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.words[:40]}-{self.says[:40]}"
-
 
 S = "select x.npz --batch-size 4"
 NPZ = r"x\.npz must be a whole \.npz file of numbers; got one that fails: "
@@ -220,60 +192,6 @@ TRAIN.append(
     )
 )
 
-R = "reshard plan.npz data-0.tar data-1.tar -o new"
-TABLE = "reshard plan.parquet data-0.tar data-1.tar -o new"
-TAR = r"data-1\.tar must be a whole WebDataset tar, not compressed; got one that fails: "
-
-RESHARD = [
-    Fault("reshard plan.npz -o new", r"SHARD must name at least one file"),
-    Fault("reshard nowhere.npz data-0.tar -o new", r"nowhere\.npz: no such file; check the path"),
-    Fault("reshard plan.npz nowhere.tar -o new", r"nowhere\.tar: no such file; check the path"),
-    Fault(
-        "reshard plan.npz data-0.tar -o new", r"PLAN must be a plan of the 10 samples in these files \(data-0\.tar 10\)"
-    ),
-    Fault(
-        "reshard plan.npz data-0.tar rows-1.parquet -o new", r"rows-1\.parquet must be a \.tar or a \.parquet file, as"
-    ),
-    Fault("reshard plan.npz x.npz -o new", r"x\.npz must be a \.tar or a \.parquet file, as all other shards are; got"),
-    Fault("reshard x.npz data-0.tar data-1.tar -o new", r"x\.npz must be a plan saved by BatchPlan\.save; got"),
-    Fault(
-        "reshard rows-0.parquet data-0.tar -o new", r"rows-0\.parquet must be a plan written by write_plan_table; got"
-    ),
-    Fault(f"{R[:-3]}both", r"--out must be a new folder, or an empty one; got both"),
-    Fault(f"{R[:-3]}u.npy", r"--out must be a new folder, or an empty one; got u\.npy"),
-    Fault(f"{R[:-3]}run/new", r"--out must lie outside the run in .*run, which is whole as it is; got run/new"),
-    Fault(f"{R} --ranks 0", r"--ranks must be at least 1; got 0"),
-    Fault(f"{R} --ranks 7", r"--ranks must be at most the number of batches, 6; got 7"),
-    Fault(f"{R} --ranks 3 --mode split", r"--ranks must divide the batch size 4 where batches are split; got 3"),
-    Fault(f"{R} --batches-per-shard 0", r"--batches-per-shard must be at least 1; got 0"),
-    Fault(f"{R} --memory 0", r"--memory must be at least 1; got 0"),
-    Fault(R, TAR, cut("data-1.tar", 0.2)),
-    Fault(R, TAR, holds("data-1.tar", b"")),
-    Fault(R, r"plan\.npz must be a plan saved by BatchPlan\.save; got", flipped("plan.npz")),
-    Fault(
-        R, r"--out must be empty, or hold the parts of the same plan; got new\.unf", linked("new.unfinished", "both")
-    ),
-    Fault(TABLE, r"plan\.parquet must be a plan written by write_plan_table; got", cut("plan.parquet")),
-    Fault(
-        "reshard plan.parquet data-1.tar data-0.tar -o new",
-        r"data-1\.tar must be data-0\.tar with 10 samples, for which plan\.parquet was written; got data-1",
-    ),
-    Fault(
-        "reshard plan.parquet data-0.tar -o new",
-        r"SHARD must be the 2 files that plan\.parquet was written for; got 1, without data-1\.tar",
-    ),
-    Fault(
-        "reshard plan.npz rows-0.parquet rows-1.parquet -o new",
-        r"rows-1\.parquet must be a whole \.parquet file; got",
-        cut("rows-1.parquet"),
-    ),
-    Fault(
-        "reshard plan.npz rows-0.parquet x.parquet -o new",
-        r"x\.parquet must have the columns of rows-0\.parquet: sample \(int64\), text \(string\); got sample",
-        lambda folder: shutil.copy(folder / "plan.parquet", folder / "x.parquet"),
-    ),
-]
-
 OTHERS = [
     Fault("nonsense", r".*nonsense.*", lines=2),
     Fault("paper", r"`batchcut paper` must be followed by one of list, run; got nothing", lines=2),
@@ -306,6 +224,7 @@ OTHERS = [
     Fault(
         "report run --embeddings u.npy v.npy", r"--embeddings must be given with the file of a plan; folders of runs"
     ),
+    Fault("report nowhere.npz --embeddings u.npy v.npy", r"nowhere\.npz: No such file or directory; check the path"),
     Fault("report plan.npz --embeddings u.npy", r"V must be given where U is a \.npy file"),
     Fault("report plan.npz --embeddings pairs.npz", r"u must have shape \(N, d\) with N = 24, the samples of the plan"),
     Fault("report plan.npz --embeddings x.npz -o x.npz", r"--out must be another file than those that are read; got x"),
@@ -358,25 +277,6 @@ OTHERS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("scene")
-    make_scene(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the scene, as the present folder."""
-    copy = tmp_path / "scene"
-    shutil.copytree(scene, copy)
-    # The run in it names its data by their path.
-    settings = (copy / "run" / "config.toml").read_text().replace(str(scene), str(copy))
-    (copy / "run" / "config.toml").write_text(settings)
-    monkeypatch.chdir(copy)
-    return copy
-
-
 def test_the_scene_is_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "select both --batch-size 4 --groups groups.txt -o plan.npz", "train --resume run", "evaluate run"
     for line in (*words, "select x.safetensors --batch-size 4", "report run --texts texts.txt"):
@@ -385,22 +285,11 @@ def test_the_scene_is_whole(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         assert (stop.value.code, capsys.readouterr().err) == (0, "")
 
 
-@pytest.mark.parametrize("fault", [*SELECT, *RESHARD, *TRAIN, *OTHERS], ids=str)
+@pytest.mark.parametrize("fault", [*SELECT, *TRAIN, *OTHERS], ids=str)
 def test_a_fault_is_one_line_and_leaves_the_disk_as_it_was(
     fault: Fault, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if fault.damage is not None:
-        fault.damage(folder)
-    before = contents(folder)
-    with pytest.raises(SystemExit) as stop:
-        cli.main(fault.words.split())
-    said = capsys.readouterr()
-    assert (stop.value.code, said.out) == (fault.code, ""), said.err
-    assert re.match(f"batchcut: (.*/)?({fault.says})", said.err), said.err
-    assert said.err.count("\n") == fault.lines, said.err
-    after = contents(folder)
-    assert {name for name in after.keys() - before.keys() if not name.startswith(fault.leaves)} == set()
-    assert {name: after.get(name) for name in before} == before
+    fault.check(folder, capsys)
 
 
 def piped(lines: int) -> str:

@@ -22,6 +22,18 @@ ROOT = Path(__file__).parent.parent.parent
 N, B, DIM = 50, 8, 4
 ATTEMPTS, ABORTED = 3, "terminate called without an active exception"
 
+TRAINING: dict[str, Any] = {
+    "per_device_train_batch_size": B,
+    "num_train_epochs": 3,
+    "learning_rate": 1e-2,
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "report_to": [],
+    "use_cpu": True,
+    "disable_tqdm": True,
+}
+"""Arguments of a short run by transformers' trainers."""
+
 Batch = list[int]
 
 

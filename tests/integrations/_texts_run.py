@@ -16,7 +16,7 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from tests.integrations._runs import B, N, end_together, leave
+from tests.integrations._runs import TRAINING, N, end_together, leave
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -92,30 +92,22 @@ class Run:
         options: dict[str, Any] | None = None,
         make: Callable[[Path], SentenceTransformer] = tiny_model,
         loss: Callable[[SentenceTransformer], Any] | None = None,
+        planned: bool = True,
         **settings: Any,
     ) -> None:
         self.model = make(source or folder / "model")
         self.loss = Watching(self.model)
-        defaults: dict[str, Any] = {
-            "per_device_train_batch_size": B,
-            "num_train_epochs": 3,
-            "learning_rate": 1e-2,
-            "save_strategy": "steps",
-            "save_steps": 1,
-            "report_to": [],
-            "use_cpu": True,
-            "disable_tqdm": True,
-        }
         self.trainer = SentenceTransformerTrainer(
             self.model,
-            SentenceTransformerTrainingArguments(str(folder), **(defaults | (options or {}))),
+            SentenceTransformerTrainingArguments(str(folder), **(TRAINING | (options or {}))),
             train_dataset=Dataset.from_dict(texts()) if data is None else data,
             eval_dataset=evaluated,
             loss=self.loss if loss is None else loss(self.model),
         )
         if not isinstance(data, IterableDataset):
             settings = {"shuffled_epochs": 0} | settings
-        self.planned = PlannedTexts(self.trainer, **settings)
+        if planned:
+            self.planned = PlannedTexts(self.trainer, **settings)
 
     def train(self, resume: Path | None = None) -> Seen:
         self.trainer.train(resume_from_checkpoint=None if resume is None else str(resume))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.integrations._runs import B, N, end_together, leave
+from tests.integrations._runs import TRAINING, B, N, end_together, leave
 from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import CLIPConfig, CLIPModel, Trainer, TrainingArguments
@@ -66,17 +66,7 @@ class PlanningTrainer(PlanningMixin, Watched):
 
 
 def arguments(folder: Path, **options: Any) -> TrainingArguments:
-    defaults: dict[str, Any] = {
-        "per_device_train_batch_size": B,
-        "num_train_epochs": 3,
-        "learning_rate": 1e-2,
-        "save_strategy": "steps",
-        "save_steps": 1,
-        "report_to": [],
-        "use_cpu": True,
-        "disable_tqdm": True,
-    }
-    return TrainingArguments(str(folder), **(defaults | options))
+    return TrainingArguments(str(folder), **(TRAINING | options))
 
 
 def trainer(folder: Path, *, options: dict[str, Any] | None = None, **settings: Any) -> PlanningTrainer:

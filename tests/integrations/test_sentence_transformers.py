@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from accelerate import PartialState
@@ -62,12 +63,10 @@ def test_the_first_plan_is_that_of_the_texts_encoded_once(tmp_path: Path) -> Non
 
 
 def test_the_first_epoch_is_shuffled_unless_there_are_embeddings(tmp_path: Path) -> None:
-    settings = [PlannedTexts(), PlannedTexts(embeddings=(torch.zeros(N, 16), torch.zeros(N, 16)))]
-    for number, (planned, expected) in enumerate(zip(settings, (1, 0), strict=True)):
-        run = Run(tmp_path / str(number), options={"max_steps": STEPS + 1, "save_strategy": "no"})
-        planned.embeddings = None if planned.embeddings is None else (torch.rand(N, 16), torch.rand(N, 16))
-        run.trainer.remove_callback(run.planned)
-        planned.attach(run.trainer)
+    given_or_not = (None, (torch.rand(N, 16), torch.rand(N, 16)))
+    for number, (embeddings, expected) in enumerate(zip(given_or_not, (1, 0), strict=True)):
+        run = Run(tmp_path / str(number), options={"max_steps": STEPS + 1, "save_strategy": "no"}, planned=False)
+        planned = PlannedTexts(run.trainer, embeddings=embeddings)
         run.trainer.train()
         assert planned.sampler is not None
         assert planned.sampler.shuffled_epochs == expected
@@ -78,6 +77,64 @@ def test_a_training_without_a_planned_epoch_warns(tmp_path: Path, options: dict[
     run = Run(tmp_path, options=options, shuffled_epochs=1)
     with pytest.warns(UserWarning, match="shuffled_epochs is 1 and the training ends before, so that nothing"):
         run.train()
+
+
+@pytest.mark.filterwarnings("error:shuffled_epochs")
+def test_accumulated_gradients_do_not_make_an_epoch_longer(tmp_path: Path) -> None:
+    options = {"gradient_accumulation_steps": 3, "num_train_epochs": 2, "save_strategy": "no"}
+    run = Run(tmp_path, options=options, shuffled_epochs=1)
+    assert len(run.train()) == 2 * STEPS
+    assert run.planned.samplers[0].plan is not None
+
+
+def test_a_second_planned_texts_is_refused(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    with pytest.raises(ValueError, match=r"^trainer must be one that no other PlannedTexts plans for: make it anew; "):
+        PlannedTexts(run.trainer)
+
+
+def test_arguments_of_the_user_stay_as_they_are_and_so_does_the_model(tmp_path: Path) -> None:
+    run = Run(tmp_path, options=ONE_EPOCH, planned=False)
+    args = run.trainer.args
+    planned = PlannedTexts(run.trainer, shuffled_epochs=0)
+    run.trainer.train()
+    assert run.trainer.args.batch_sampler is planned
+    assert args.batch_sampler == "batch_sampler"  # so that another trainer, which nobody plans for, shuffles
+    assert not list(run.model.children())[-1]._forward_hooks
+
+
+def test_a_model_that_is_made_anew_is_recorded(tmp_path: Path) -> None:
+    run = Run(tmp_path, options={"num_train_epochs": 2, "save_strategy": "no"}, shuffled_epochs=1)
+    vars(run.trainer)["model_init"] = lambda: tiny_model(tmp_path / "model")
+    run.trainer.train()
+    assert run.planned.sampler is not None
+    assert run.planned.sampler.bank.coverage == 1
+
+
+@pytest.mark.parametrize("count", [2, B - 1, B + 1])
+def test_few_rows_are_a_short_batch(tmp_path: Path, count: int) -> None:
+    run = Run(tmp_path, data=Dataset.from_dict(texts(count)), options={"num_train_epochs": 2, "save_strategy": "no"})
+    assert sorted(flat(run.train())) == sorted([*range(count), *range(count)])
+
+
+def test_too_few_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^train_dataset must hold two rows or more; got 1$"):
+        Run(tmp_path, data=Dataset.from_dict(texts(1)), options=ONE_EPOCH).train()
+
+
+@pytest.mark.parametrize("shuffled_epochs", [0, 1])
+@pytest.mark.filterwarnings("ignore:1 of the groups have more members")
+@pytest.mark.filterwarnings("ignore:shuffled_epochs is 1")
+def test_rows_that_must_meet_are_left_out_as_by_no_duplicates(tmp_path: Path, shuffled_epochs: int) -> None:
+    data = texts()
+    data["negative"] = ["w1 w2"] * 20 + [f"w3 a{i}" for i in range(20, N)]  # of seven batches, each can hold one
+    run = Run(tmp_path, data=Dataset.from_dict(data), options=ONE_EPOCH, shuffled_epochs=shuffled_epochs)
+    seen = run.train()
+    assert len(seen) == STEPS
+    assert max(sum(row < 20 for row in batch) for batch in seen) == 1
+    assert len(flat(seen)) == N - 13
+    keeping = Run(tmp_path, data=Dataset.from_dict(data), options=ONE_EPOCH, drop_conflicts=False, shuffled_epochs=0)
+    assert flat(keeping.train()) == list(range(N))
 
 
 def test_a_plan_is_harder_than_chance(whole: tuple[Path, Run]) -> None:
@@ -210,6 +267,18 @@ def test_streams_keep_texts_apart(tmp_path: Path) -> None:
     assert all(len({row % 25 for row in batch}) == len(batch) for batch in seen)
 
 
+@pytest.mark.parametrize("step", [3, 9, 10, 14])
+def test_a_stream_goes_on_with_the_same_batches_and_weights(tmp_path: Path, step: int) -> None:
+    """In pools of ten batches: the plan of the pool under way is kept, later ones are made from the same weights."""
+    options = {"max_steps": 16, "per_device_train_batch_size": 3}
+    run = Run(tmp_path / "whole", data=stream(), options=options)
+    seen = list(run.train())
+    again = Run(tmp_path / "again", data=stream(), options=options)
+    assert again.train(tmp_path / "whole" / f"checkpoint-{step}") == seen[step:]
+    for one, other in zip(run.model.parameters(), again.model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     ("settings", "options", "text"),
     [
@@ -269,13 +338,19 @@ def test_settings_that_are_the_trainers_or_unknown_are_refused_at_once(name: str
 
 def test_a_data_set_without_texts_is_refused(tmp_path: Path) -> None:
     planned = Run(tmp_path).planned
-    with pytest.raises(ValueError, match=r"train_dataset must have a column of texts; got \['label', 'x'\]"):
+    with pytest.raises(ValueError, match=r"train_dataset must have a column of texts or images; got \['label', 'x'\]"):
         planned(
             Dataset.from_dict({"x": [1, 2], "label": ["a", "b"]}),
             batch_size=2,
             drop_last=False,
             valid_label_columns=["label"],
         )
+
+
+def test_images_are_told_apart_by_what_they_hold() -> None:
+    pixels = [[0, 1], [0, 1], [2, 3]]
+    table = texts_of_rows([["a", np.array(pixels[0])], ["b", np.array(pixels[1])], ["c", np.array(pixels[2])]])
+    assert (table @ table.T).toarray().tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 2]]
 
 
 @given(st.lists(st.lists(st.integers(0, 12).map(str), min_size=1, max_size=3), min_size=2, max_size=20))

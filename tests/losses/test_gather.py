@@ -1,17 +1,15 @@
 """Negatives from all processes, in two real ones."""
 
-import datetime
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
+from tests._processes import found_by
 from tests.losses._reference import pairs
 from torch import Tensor, nn
-from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 from batchcut.losses import contrastive_loss, gather, gathered_contrastive_loss
@@ -32,7 +30,7 @@ def _rows(sizes: tuple[int, int], rank: int) -> slice:
 # What each process does; the result is saved and compared in the test.
 
 
-def _all_jobs(rank: int) -> dict[str, Any]:
+def _all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     jobs: dict[str, Callable[[int], Any]] = {
         **{name: partial(_loss_and_gradients, sizes) for name, sizes in SIZES.items()},
         "ddp": _through_ddp,
@@ -75,20 +73,10 @@ def _in_a_group_of_one(rank: int) -> Tensor:
     return gather(torch.full((2, 1), rank + 1.0), group=groups[rank])
 
 
-def _process(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    timeout = datetime.timedelta(seconds=60)  # a hang becomes a failure
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD, timeout=timeout)
-    torch.save(_all_jobs(rank), f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
-
-
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of the two processes found; they are started once for all tests."""
-    folder: Path = tmp_path_factory.mktemp("gather")
-    spawn(_process, args=(str(folder),), nprocs=WORLD)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
+    return found_by(WORLD, tmp_path_factory.mktemp("gather"), _all_jobs)
 
 
 @pytest.mark.slow

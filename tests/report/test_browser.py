@@ -21,6 +21,17 @@ def path(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report([runs], tmp_path_factory.mktemp("browser") / "report.html")
 
 
+@pytest.fixture(scope="module")
+def plan_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a plan, with texts and classes."""
+    u, v = embeddings(SAMPLES, np.random.default_rng(0))
+    plan = Cut(margin=None)(u, v, batch_size=BATCH)
+    texts = [f"text number {place}, which is rather long for a phone" for place in range(SAMPLES)]
+    labels = [f"class-{place % 5}" for place in range(SAMPLES)]
+    out = tmp_path_factory.mktemp("plan") / "plan.html"
+    return write_plan_report(plan, u, v, out, texts=texts, labels=labels)
+
+
 @pytest.fixture
 def page(open_page: OpenPage, path: Path) -> Page:
     """The report, freshly opened."""
@@ -141,6 +152,20 @@ def test_a_wide_table_is_scrolled_by_keyboard_and_keeps_its_methods_in_sight(ope
     assert 0 <= page.evaluate(left) < 40
 
 
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_word_is_broken_and_no_tick_is_cut_off(open_page: OpenPage, path: Path, plan_path: Path, width: int) -> None:
+    for one in (path, plan_path):
+        page = open_page(one, width=width)
+        heads = page.evaluate("[...document.querySelectorAll('.scroll thead')].map((e) => e.offsetHeight)")
+        assert heads
+        assert max(heads) < 140  # a heading of four words, one below the other
+        lefts = page.evaluate(
+            "[...document.querySelectorAll('svg.chart text.tick:not([transform])')].map((e) => e.getBBox().x)"
+        )
+        assert lefts
+        assert min(lefts) >= 0
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_light_and_dark(open_page: OpenPage, path: Path, dark: bool) -> None:
     page = open_page(path, dark=dark)
@@ -156,17 +181,6 @@ def test_axe_finds_nothing(open_page: OpenPage, path: Path, width: int, dark: bo
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
     assert len(results.response["passes"]) > 20
-
-
-@pytest.fixture(scope="module")
-def plan_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a plan, with texts and classes."""
-    u, v = embeddings(SAMPLES, np.random.default_rng(0))
-    plan = Cut(margin=None)(u, v, batch_size=BATCH)
-    texts = [f"text number {place}, which is rather long for a phone" for place in range(SAMPLES)]
-    labels = [f"class-{place % 5}" for place in range(SAMPLES)]
-    out = tmp_path_factory.mktemp("plan") / "plan.html"
-    return write_plan_report(plan, u, v, out, texts=texts, labels=labels)
 
 
 @pytest.mark.parametrize("width", [390, 1200])

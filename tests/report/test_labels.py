@@ -39,6 +39,8 @@ def test_one_task_needs_no_name() -> None:
     first, second = (("data.name", "pairs:/a/x.npz"),), (("data.name", "pairs:/a/y.npz"),)
     assert task_names([first]) == [""]
     assert task_names([first, second]) == ["x", "y"]
+    third = (("data.name", "digits"),)
+    assert task_names([first, third]) == ["pairs:x.npz", "digits"]  # where a file lies says less than its name
 
 
 TABLES = st.lists(

@@ -48,8 +48,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_is_mapped_and_not_held(tmp_path: Path) -> None:
-    n, dim = 100_000, 65_536
-    EmbeddingBank(n, dim, path=tmp_path / "bank")  # 52 GB, of which no block is written but the clocks
+    n, dim = 10_000, 6_553
+    EmbeddingBank(n, dim, path=tmp_path / "bank")  # 0.5 GB, of which no block is written but the clocks
     assert (tmp_path / "bank").stat().st_size == 56 + 8 * n + 2 * 4 * dim * n
     assert (tmp_path / "bank").stat().st_blocks * 512 < 2 * 8 * n
 

@@ -1,15 +1,12 @@
 """Two real gloo processes: one plan, a joined bank, each sample once, equal counts, and none that waits for ever."""
 
 import copy
-import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
+from tests._processes import found_by
 from tests.sampling._helpers import DIM, Called, data_set, filled, flat, pairs
-from torch.multiprocessing.spawn import spawn
 from torch.utils.data import DataLoader
 
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
@@ -178,10 +175,7 @@ def _wrong(sharding: Sharding | None, *, shuffled_epochs: int = 0) -> str:
     return "no error"
 
 
-def _process(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    timeout = datetime.timedelta(seconds=120)  # a hang becomes a failure
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD, timeout=timeout)
+def _all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     found: dict[str, Any] = {name: _train(rank, **case) for name, case in CASES.items()}
     found["workers"] = _train(rank, mode="whole", drop_last=False, workers=2)
     for mode in ("whole", "split"):
@@ -200,16 +194,13 @@ def _process(rank: int, folder: str) -> None:
     found["other rank, shuffled"] = _wrong(Sharding(rank=1 - rank, world_size=WORLD), shuffled_epochs=1)
     found["alone"] = list(_new(filled(N), Sharding(), shuffled_epochs=0))
     found["after all that"] = _join(rank, torch.float32)["clock"]
-    torch.save(found, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    return found
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of the two processes found; they are started once for all tests."""
-    folder: Path = tmp_path_factory.mktemp("processes")
-    spawn(_process, args=(str(folder),), nprocs=WORLD)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
+    return found_by(WORLD, tmp_path_factory.mktemp("processes"), _all_jobs)
 
 
 def alone(*, mode: str, drop_last: bool) -> list[list[list[int]]]:
@@ -299,8 +290,9 @@ def test_banks_in_files_are_joined(found: list[dict[str, Any]]) -> None:
 @pytest.mark.slow
 def test_banks_of_other_sizes_are_refused_by_all(found: list[dict[str, Any]]) -> None:
     for rank, at in enumerate(found):
-        rule = "the size (n, dim) of a bank must be the same in all processes"
-        assert at["other sizes"] == f"{rule}; got {(7 + rank, DIM)} here, and up to {(8, DIM)}"
+        rule = "the size (n, dim) and the precision of a bank must be the same in all processes"
+        here, there = ((7 + k, DIM, "torch.float32") for k in (rank, 1 - rank))
+        assert at["other sizes"] == f"{rule}; got {here} here, and {there} in process {1 - rank}"
 
 
 @pytest.mark.slow

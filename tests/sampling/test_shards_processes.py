@@ -1,6 +1,5 @@
 """Real gloo processes with a bank in shards: the plan of one process to the letter, and none that waits for ever."""
 
-import datetime
 import os
 import signal
 import tracemalloc
@@ -10,18 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
+from tests._processes import TIMEOUT, found_by, meet
 from tests.sampling._helpers import flat, pairs
 from tests.sampling.test_plan_shards import asked_of
 from torch.multiprocessing import get_context
-from torch.multiprocessing.spawn import spawn
 
 from batchcut.sampling import PlannedBatchSampler, ShardedBank, Sharding, _plan_shards, _together
 from batchcut.selection import Cut, Selector
 
 N, B, EPOCHS = 192, 8, 4
 WIDE, DIM, CELL = 2048, 256, 128
-TIMEOUT = datetime.timedelta(seconds=120)
 
 
 class Breaks(Selector):
@@ -88,13 +85,7 @@ def broken(sharding: Sharding, how: str) -> str:
     return "no error"
 
 
-def meet(rank: int, world: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world, timeout=TIMEOUT)
-
-
-def process(rank: int, world: int, folder: str) -> None:
-    meet(rank, world, folder)
+def all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         mode: train(Sharding(rank=rank, world_size=world, mode=mode)) for mode in ("whole", "split")
     }
@@ -102,8 +93,7 @@ def process(rank: int, world: int, folder: str) -> None:
     found["failure"] = broken(sharding, "fails")
     found["after all that"] = broken(sharding, "fails")
     found["peak"] = peak_of(sharding)
-    torch.save(found, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    return found
 
 
 def survive(rank: int, folder: str) -> None:
@@ -114,9 +104,7 @@ def survive(rank: int, folder: str) -> None:
 @pytest.fixture(scope="module", params=[2, 4])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each process found; they are started once for all tests."""
-    folder: Path = tmp_path_factory.mktemp("processes")
-    spawn(process, args=(request.param, str(folder)), nprocs=request.param)
-    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(request.param)]
+    return found_by(request.param, tmp_path_factory.mktemp("processes"), all_jobs)
 
 
 @pytest.fixture(scope="module")

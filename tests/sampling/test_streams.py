@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from batchcut.sampling import StreamPlanner
-from batchcut.selection import Cut, Shuffle
+from batchcut.selection import Cut, Ordered, Shuffle
 
 N = 100
 
@@ -242,3 +242,86 @@ def test_groups_are_kept_apart_in_each_pool() -> None:
 def test_groups_of_a_stream_are_asked_for_by_batch() -> None:
     with pytest.raises(TypeError, match="groups must be None or a function of a batch; got list"):
         StreamPlanner([], embed, groups=[1, 2])  # type: ignore[arg-type]
+
+
+def restless() -> Any:
+    """Embeddings that change with each call, as those of a model that trains do."""
+    calls = itertools.count()
+
+    def embed_later(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        random = torch.Generator().manual_seed(next(calls))
+        return x[:, 1:] + torch.randn(x[:, 1:].shape, generator=random), y
+
+    return embed_later
+
+
+@pytest.mark.parametrize("given_before", [0, 1, 4, 5, 7, 10])
+def test_a_state_goes_on_with_the_same_pool(given_before: int) -> None:
+    loader = DataLoader(Stream(), batch_size=10)
+    planner = StreamPlanner(loader, restless(), pool=5)
+    batches = iter(planner)
+    before = [samples_of(next(batches)) for _ in range(given_before)]
+    state = planner.state_dict()
+    pool_ends = -(-given_before // 5) * 5
+    same = [samples_of(next(batches)) for _ in range(given_before, pool_ends)]
+
+    asked: list[int] = []
+    spied = restless()
+    for skip in (True, False):
+        again = StreamPlanner(loader, lambda x, y: (asked.append(len(x)), spied(x, y))[1], pool=5)  # type: ignore[func-returns-value]
+        again.load_state_dict(state, skip=skip)
+        drawn = [samples_of(batch) for batch in again]
+        rest = drawn if skip else drawn[given_before:]
+        assert rest[: pool_ends - given_before] == same
+        assert sorted(flat(before + rest)) == list(range(N))
+        assert len(asked) == N // 10 - pool_ends  # of what was planned before, nothing is embedded again
+        asked.clear()
+
+
+def test_a_state_is_of_one_epoch() -> None:
+    planner = StreamPlanner(DataLoader(Stream(), batch_size=10), embed, pool=5)
+    next(iter(planner))
+    again = StreamPlanner(DataLoader(Stream(), batch_size=10), embed, pool=5)
+    again.load_state_dict(planner.state_dict())
+    again.set_epoch(1)
+    assert len(list(again)) == 10
+
+
+def test_after_a_pass_from_a_state_comes_the_next_epoch() -> None:
+    planner = StreamPlanner(DataLoader(Stream(), batch_size=10), embed, pool=5)
+    planner.load_state_dict(planner.state_dict() | {"epoch": 3})
+    for epoch in (3, 4):
+        assert len(list(planner)) == 10
+        assert planner.epoch == epoch
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "text"),
+    [
+        (3, TypeError, "state must be of a StreamPlanner; got int"),
+        ({"epoch": 0}, ValueError, "state must be of a StreamPlanner; got no given, pools, rows"),
+        (
+            {"epoch": 0, "pools": -1, "rows": None, "given": 0},
+            ValueError,
+            r"state\['pools'\] must be at least 0; got -1",
+        ),
+        ({"epoch": 0, "pools": 1, "rows": "no", "given": 0}, TypeError, r"state\['rows'\] must be None or a list of l"),
+        ({"epoch": 0, "pools": 1, "rows": [[0, 0]], "given": 0}, ValueError, r"state\['rows'\] must hold each place"),
+    ],
+)
+def test_states_that_do_not_fit_are_refused(state: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        StreamPlanner([], embed).load_state_dict(state)
+
+
+def test_another_stream_than_that_of_the_state_is_refused() -> None:
+    planner = StreamPlanner([], embed)
+    planner.load_state_dict({"epoch": 0, "pools": 1, "rows": [[0, 1]], "given": 0})
+    planner.stream = [numbered(3)]
+    with pytest.raises(ValueError, match="stream must have as many samples in pool 0 as before, 2; got 3"):
+        list(planner)
+
+
+def test_a_state_needs_a_selector_that_takes_each_sample() -> None:
+    with pytest.raises(ValueError, match="selector must be one that takes each sample once, to keep a state; got Ord"):
+        StreamPlanner([], embed, selector=Ordered(k=2)).state_dict()

@@ -1,9 +1,10 @@
-"""Plans a set on two workers of a cluster on this machine, one of which is killed; prints whether the plan is the same.
+"""Plans a set on the workers of a cluster on this machine, one of which comes into trouble; prints what came out.
 
-In a process of its own: `python _clusters.py dask|ray|loky FOLDER`.
+In a process of its own: `python _clusters.py ENGINE TROUBLE FOLDER`.
 """
 
 import os
+import resource
 import signal
 import sys
 import threading
@@ -15,9 +16,6 @@ from pathlib import Path
 import joblib
 import numpy as np
 import psutil
-from tests.scale.conftest import make_pairs
-
-from batchcut.scale import _memory, open_pair_files, plan_in_cells
 
 Pids = Callable[[], list[int]]
 OBJECTS = 100_000_000
@@ -66,7 +64,34 @@ def loky() -> Iterator[Pids]:
         yield lambda: children("popen_loky_posix")
 
 
-ENGINES = {"dask": dask, "ray": ray, "loky": loky}
+BARE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class NotInstalled(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "batchcut":
+            raise ModuleNotFoundError("No module named 'batchcut'", name="batchcut")
+
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+@contextmanager
+def bare() -> Iterator[Pids]:
+    """Two workers of Dask that have no batchcut; for a single one joblib would work by itself."""
+    from dask.distributed import Client, LocalCluster
+
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        LocalCluster(**settings, preload=[BARE]) as cluster,
+        Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        yield lambda: [worker.pid for worker in cluster.workers.values()]
+
+
+ENGINES = {"dask": dask, "ray": ray, "loky": loky, "bare": bare}
 
 
 def children(name: str) -> list[int]:
@@ -75,29 +100,53 @@ def children(name: str) -> list[int]:
     return [child.pid for child in found if child.is_running() and name in " ".join(child.cmdline())]
 
 
-def kill_one(pids: Pids, cells: Path, killed: list[int]) -> None:
+def kill_one(pids: Pids, parts: Path) -> None:
     """Kills a worker as soon as two cells are planned."""
-    while len(list(cells.glob("*.npz"))) < 2:
-        time.sleep(0.02)
-    killed.append(pids()[0])
-    os.kill(killed[0], signal.SIGKILL)
+
+    def kill() -> None:
+        while len(list((parts / "cells").glob("*.npz"))) < 2:
+            time.sleep(0.02)
+        os.kill(pids()[0], signal.SIGKILL)
+        print("killed", flush=True)
+
+    threading.Thread(target=kill, daemon=True).start()
 
 
-def main(engine: str, folder: Path) -> None:
-    """Plans alone, then on the cluster."""
+def fill_disk(pids: Pids, _: Path) -> None:
+    """Lets one worker of Dask write no file of more than some bytes."""
+    from dask.distributed import get_client
+
+    client = get_client()
+    workers = client.run(os.getpid)
+    (one,) = (address for address, pid in workers.items() if pid == pids()[0])
+    client.run(resource.setrlimit, resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY), workers=[one])
+
+
+TROUBLES = {"killed": kill_one, "full": fill_disk, "none": lambda *_: None}
+
+
+def main(engine: str, trouble: str, folder: Path) -> None:
+    """Plans alone, then on the cluster, where there is trouble."""
+    from tests.scale.conftest import make_pairs  # here, since workers import this module, and some have no batchcut
+
+    from batchcut.scale import _memory, open_pair_files, plan_in_cells
+
     for most, count in (("MOST_IN_CELL", 2048), ("MOST_IN_BLOCK", 8192)):
         setattr(_memory, most, count)
     for name, side in zip("uv", make_pairs(30_000, dim=16), strict=True):
         np.save(folder / f"{name}.npy", side)
     pairs = open_pair_files(folder / "u.npy", folder / "v.npy")
     alone = plan_in_cells(pairs, parts=folder / "alone", batch_size=32)
-    killed: list[int] = []
-    with ENGINES[engine]() as pids:
-        killer = threading.Thread(target=kill_one, args=(pids, folder / "two" / "cells", killed), daemon=True)
-        killer.start()
+    try:
+        with ENGINES[engine]() as pids:
+            TROUBLES[trouble](pids, folder / "two")
+            two = plan_in_cells(pairs, parts=folder / "two", batch_size=32)
+    except (OSError, RuntimeError) as error:
+        left = [path.name for path in (folder / "two").rglob("*.unfinished")]
+        print(f"{type(error).__name__}: {error}; unfinished {left}", flush=True)
         two = plan_in_cells(pairs, parts=folder / "two", batch_size=32)
-    print(f"killed {len(killed)}, cells {two.settings['cells']}, same {two == alone}", flush=True)
+    print(f"cells {two.settings['cells']}, same {two == alone}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

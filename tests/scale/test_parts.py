@@ -20,8 +20,21 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
     rule = r"parts must hold the parts of the same plan, with the same seed; got 1 in .*parts, and 2 now"
     with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {"seed": 2, "files": [["u.npy", 3, 4]]}):
         pass
-    rule = r"with the same files; got \[\['u.npy', 3, 4\]\] in .*parts, and \[\['u.npy', 5, 4\]\] now"
-    with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {"seed": 1, "files": [["u.npy", 5, 4]]}):
+    rule = r"with the same files; got None in .*parts, and \['v.npy', 5, 4\] now"
+    with (
+        pytest.raises(ValueError, match=rule),
+        open_parts(tmp_path / "parts", {"seed": 1, "files": [["u.npy", 3, 4], ["v.npy", 5, 4]]}),
+    ):
+        pass
+
+
+def test_of_many_files_the_one_that_changed_is_named(tmp_path: Path) -> None:
+    files: list[list[object]] = [[f"u-{k}.npy", 3, 4] for k in range(1000)]
+    with open_parts(tmp_path / "parts", {"files": files}):
+        pass
+    files[700] = ["u-700.npy", 5, 4]
+    rule = r"with the same files; got \['u-700.npy', 3, 4\] in .*parts, and \['u-700.npy', 5, 4\] now"
+    with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {"files": files}):
         pass
 
 

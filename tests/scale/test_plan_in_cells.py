@@ -1,11 +1,15 @@
 """A plan by cells: every sample once, sizes exact, groups apart, the same on any workers and after any interruption."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections import Counter
+from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scale.conftest import WritePairs, make_pairs
 
-from batchcut.scale import PairFiles, plan_in_cells
+from batchcut.scale import PairFiles, open_pair_files, plan_in_cells
 from batchcut.scale import _plan_in_cells as module
 from batchcut.selection import BatchPlan, Cut, Ordered, Shuffle
 
@@ -139,6 +143,21 @@ def test_shards_do_not_matter(write_pairs: WritePairs, tmp_path: Path) -> None:
     assert one == many
 
 
+def test_tasks_know_whole_paths(write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are not where the first process is."""
+    expected = plan_of(write_pairs(300), tmp_path / "parts")
+    monkeypatch.chdir(tmp_path / "files")
+    pairs = open_pair_files("u0.npy", "v0.npy")
+    plan_cell = getattr(module, "plan_cell")  # noqa: B009 - mypy knows another owner
+
+    def elsewhere(*args: Any) -> None:
+        with chdir("/"):
+            plan_cell(*args)
+
+    monkeypatch.setattr(module, "plan_cell", elsewhere)
+    assert plan_of(pairs, Path("parts")) == expected
+
+
 def test_another_selector(write_pairs: WritePairs, tmp_path: Path) -> None:
     plan = plan_of(write_pairs(300), tmp_path / "parts", selector=Shuffle())
     assert plan.method == "Shuffle"
@@ -202,6 +221,55 @@ def test_errors_in_tasks_are_their_own(write_pairs: WritePairs, tmp_path: Path) 
     with pytest.raises(ValueError, match=rule):
         plan_of(pairs, tmp_path / "parts")
     assert not (tmp_path / "parts" / "plan.npz").exists()
+
+
+def test_files_that_are_written_anew_meanwhile_make_no_plan(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = write_pairs(100, 150)
+    path = Path(pairs.shards[1].paths[0])
+    plan_cell = getattr(module, "plan_cell")  # noqa: B009 - mypy knows another owner
+
+    def write_anew(cell: Any, *args: Any) -> None:
+        plan_cell(cell, *args)
+        os.utime(path, ns=(1, 1))
+
+    monkeypatch.setattr(module, "plan_cell", write_anew)
+    for _ in range(2):  # nor does the same call go on with parts of both
+        with pytest.raises(ValueError, match=r"^parts must hold .* with the same files; got \['.*u1\.npy', .* now"):
+            plan_of(pairs, tmp_path / "parts")
+        assert not (tmp_path / "parts" / "plan.npz").exists()
+
+
+def test_the_batches_are_mapped_and_joined_in_little_memory(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte for each sample, and little else, where the batches alone take eight."""
+    monkeypatch.setattr("batchcut.selection._plan_checks._SAMPLES_AT_ONCE", 1 << 14)
+    peaks: list[int] = []
+    joined = module._joined
+
+    def watched(job: Any, cells: Any, *args: Any) -> BatchPlan:
+        many = [replace(cell, number=k, folder=str(tmp_path)) for k, cell in enumerate(cells * 50)]
+        count = len(job.pairs) * 50
+        for k, cell in enumerate(many):
+            found = module._part(cells[k % len(cells)].path)
+            facts = np.array(json.dumps(found.facts))
+            shifted = found.batches + k // len(cells) * len(job.pairs)
+            np.savez(cell.path, **found._asdict() | {"batches": shifted, "facts": facts})
+        job = replace(job, pairs=PairFiles(job.pairs.shards * 50))
+        tracemalloc.start()
+        plan = joined(job, many, *args)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert plan.count == count
+        return joined(replace(job, pairs=PairFiles(job.pairs.shards[:1])), cells, *args)
+
+    monkeypatch.setattr(module, "_joined", watched)
+    monkeypatch.setattr("batchcut.scale._memory.MOST_IN_CELL", 4096)
+    plan = plan_of(write_pairs(16_384), tmp_path / "parts", selector=Shuffle(), batch_size=128)
+    assert isinstance(plan.batches, np.memmap)
+    assert peaks[0] < 3 * 50 * 16_384
 
 
 @pytest.mark.parametrize(

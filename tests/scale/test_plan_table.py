@@ -44,7 +44,7 @@ def test_a_measured_plan_with_repeats_and_much_left_over(tmp_path: Path) -> None
 
 def test_blocks_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("batchcut.scale._plan_table._ROWS_AT_ONCE", 5)
-    monkeypatch.setattr("batchcut.selection._plan._SAMPLES_AT_ONCE", 5)
+    monkeypatch.setattr("batchcut.selection._plan_checks._SAMPLES_AT_ONCE", 5)
     plan = make_plan(50, 4, drop_last=False)
     write_plan_table(plan, tmp_path / "plan.parquet", shards=write_tars(tmp_path, 20, 0, 30))
     assert read_plan_table(tmp_path / "plan.parquet", mapped=True) == plan

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 import webdataset
@@ -23,6 +25,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 import batchcut as bc
 from batchcut.scale import Resharded, reshard, write_plan_table
+from batchcut.scale._parquet_samples import ParquetSampleFiles
 from batchcut.selection import BatchPlan
 
 LEAVES_FILES_OPEN = pytest.mark.filterwarnings(
@@ -378,6 +381,76 @@ def test_a_kill_leaves_whole_shards_and_the_same_call_goes_on(tmp_path: Path) ->
     made = reshard(tmp_path / "plan.npz", shards, tmp_path / "out", batches_per_shard=2)
     assert sorted(runs(made)) == sorted(plan.batches.tolist())
     assert not [path for path in made.folder.iterdir() if path.name.startswith(".")]
+
+
+MEASURE = """
+import re, resource, sys
+from pathlib import Path
+from batchcut.scale import reshard
+folder, kind = Path(sys.argv[1]), sys.argv[2]
+def shards(name):
+    return sorted((folder / name).glob("*" + kind))
+reshard(folder / "small.npz", shards("small"), folder / "before")  # which loads what is needed
+held = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (held + int(sys.argv[3]), -1))
+reshard(folder / "plan.npz", shards("large"), folder / "out", memory=int(sys.argv[4]))
+"""
+
+
+def write_large(path: Path, kind: str, count: int, size: int) -> None:
+    """Samples of so many bytes that cannot be made fewer."""
+    data = [np.random.default_rng(sample).bytes(size) for sample in range(count)]
+    if kind == ".parquet":
+        table = pyarrow.table({"sample": list(range(count)), "image": data})
+        pyarrow.parquet.write_table(table, path.with_suffix(kind), row_group_size=10)
+        return
+    with webdataset.TarWriter(str(path.with_suffix(kind))) as tar:
+        for sample, content in enumerate(data):
+            tar.write({"__key__": f"{sample:04}", "txt": f"sample {sample}", "image.bin": content})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of processes is not told here")
+@pytest.mark.parametrize("kind", [".tar", ".parquet"])
+def test_memory_stays_within_what_is_given(kind: str, tmp_path: Path) -> None:
+    """100 MB of samples, all in one new shard, by a process that may take 40 MB."""
+    for name, count, size in (("small", 20, 10), ("large", 500, 200_000)):
+        (tmp_path / name).mkdir()
+        write_large(tmp_path / name / "data", kind, count, size)
+    make_plan(20, 4).save(tmp_path / "small.npz")
+    plan = make_plan(500, 10)
+    plan.save(tmp_path / "plan.npz")
+    command = [sys.executable, "-c", MEASURE, str(tmp_path), kind, str(40_000_000), str(20_000_000)]
+    # What is given back is no longer held: what allocators keep for later is not what this is about.
+    plain = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+    result = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **plain}
+    )
+    assert result.returncode == 0, result.stderr
+    written = tmp_path / "out" / f"shard-000000{kind}"
+    assert written.stat().st_size > 100_000_000
+    found = list(samples_in(written))
+    assert sorted(zip(*[iter(found)] * 10, strict=True)) == sorted(map(tuple, plan.batches.tolist()))
+
+
+def test_rows_that_grow_are_made_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the files say of their size may be far too little: of words that come again, they keep numbers."""
+    words = [f"{'a long word' * 50}{k % 3}" for k in range(400)]
+    pyarrow.parquet.write_table(pyarrow.table({"sample": list(range(400)), "text": words}), tmp_path / "a.parquet")
+    plan = make_plan(400, 4)
+    gathered: list[int] = []
+    original = ParquetSampleFiles._gathered
+
+    def noted(files: Any, batches: Any, told: Any) -> Any:
+        found = original(files, batches, told)
+        gathered.append(found.nbytes)
+        return found
+
+    monkeypatch.setattr(ParquetSampleFiles, "_gathered", noted)
+    made = reshard(plan, [tmp_path / "a.parquet"], tmp_path / "out", order="plan", memory=60_000)
+    assert runs(made) == plan.batches.tolist()
+    assert max(gathered) <= 30_000
+    assert 7 < len(gathered) < 25
 
 
 def test_a_plan_of_something_else(tmp_path: Path) -> None:

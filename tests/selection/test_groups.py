@@ -164,3 +164,20 @@ def test_conflicts_with_others_against_sets(labels: list[set[int]], data: st.Dat
     met = set().union(*(labels[i] for i in others))
     found = groups.in_conflict(np.array(samples, int), np.array(others))
     assert found.tolist() == [bool(labels[i] & met) for i in samples]
+
+
+@given(LABELS, st.randoms())
+def test_those_that_stay_apart_are_those_that_meet_none_before_them(lists: list[list[int]], random: Any) -> None:
+    groups = read_groups(lists, len(lists))
+    if groups is None:
+        return
+    samples = random.sample(range(len(lists)), len(lists))
+    batches = [samples[: len(lists) // 2], samples[len(lists) // 2 :]]
+    ranks = np.array(random.sample(range(100), len(lists)), np.int64)
+    conflict = in_conflict(lists)
+    found = groups.apart([np.array(batch, np.int64) for batch in batches], ranks)
+    for batch, kept in zip(batches, found, strict=True):
+        stay = set[int]()
+        for sample in sorted(batch, key=lambda sample: int(ranks[sample])):
+            stay |= set() if any(conflict[sample][other] for other in stay) else {sample}
+        assert kept.tolist() == [sample for sample in batch if sample in stay]

@@ -76,7 +76,7 @@ def test_the_effective_size_is_measured_kept_and_not_compared(make_pairs: MakePa
     assert measured.effective == bc.selection.effective_batch_size(u, v, plan.batches, **how)
     assert measured.effective is not None
     assert measured == plan
-    assert f"effective {measured.effective} of the same worth at random" in measured.summary()
+    assert f"effective {measured.effective}: random batches that large keep as much" in measured.summary()
     for one in (plan, measured):
         one.save(tmp_path / "plan")
         assert bc.BatchPlan.load(tmp_path / "plan").effective == one.effective
@@ -365,7 +365,7 @@ def test_a_damaged_file_is_not_mapped(plan: bc.BatchPlan, tmp_path: Path) -> Non
 
 
 def test_plans_are_checked_some_batches_at_a_time(plan: bc.BatchPlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("batchcut.selection._plan._SAMPLES_AT_ONCE", 8)
+    monkeypatch.setattr("batchcut.selection._plan_checks._SAMPLES_AT_ONCE", 8)
     assert dataclasses.replace(plan, seconds=0.0) == plan
     again = with_value(plan.batches, 4, 2, int(plan.batches[0, 1]))
     with pytest.raises(ValueError, match=f"each sample once where repeats=False; got sample {plan.batches[0, 1]}$"):

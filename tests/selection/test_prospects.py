@@ -40,8 +40,8 @@ def test_compares_with_shuffled_batches() -> None:
 
 def test_brings_nothing_where_nothing_is_alike() -> None:
     rng = np.random.default_rng(0)
-    u, v = rng.normal(size=(2, 512, 8)).astype(np.float32)
-    found = _of(u, v, margin=2.0)
+    u = np.linalg.qr(rng.normal(size=(64, 64)))[0].astype(np.float32)
+    found = _of(u, u)
     assert not found.pays
     assert found.sentences[0].startswith("Planning is not worth its time here")
 
@@ -50,7 +50,8 @@ def test_brings_a_little_where_a_batch_holds_most() -> None:
     u, v = _clustered(4, 100)
     found = _of(u, v, batch_size=64)
     assert 1.5 <= found.times_shuffled < 2.5
-    assert not found.pays
+    assert found.pays
+    assert found.sentences[0].startswith("Planning brings a little: ")
     assert "a batch of 64 holds most of what is hard by itself" in found.sentences[0]
 
 

@@ -294,10 +294,23 @@ def test_no_stored_minimum_is_beaten_by_another_of_its_cell(stored: list[OpenCas
             assert min(agreement.excess_of_full, agreement.excess_of_batches) > -1e-12
 
 
-def test_the_page_holds_the_tables_of_the_stored_results(stored: list[OpenCase], example: dict[str, Any]) -> None:
-    page = (ROOT / "docs" / "open-case.md").read_text()
+def test_the_page_holds_the_table_of_the_stored_results(stored: list[OpenCase], example: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "open-case.md").read_text(encoding="utf-8")
     for line in example["markdown"](stored).splitlines():
         assert line in page
+
+
+def test_the_page_says_what_is_stored(stored: list[OpenCase]) -> None:
+    page = " ".join((ROOT / "docs" / "open-case.md").read_text(encoding="utf-8").split())
+    differ = [case for case in stored if not all(agreement.agrees for agreement in case.batches)]
+    assert f"in {len(differ)} of the {len(stored)} cells below" in page
+    (pairs,) = (a for case in stored if (case.n, case.d) == (10, 2) for a in case.batches if a.found.batch_size == 2)
+    lowest = pairs.found.loss
+    assert (
+        f"{lowest + pairs.excess_of_full:.8f} at the regular 10-gon and {lowest:.8f} at a pentagon taken twice" in page
+    )
+    assert all(case.full.symmetric for case in stored)
+    assert all(agreement.found.symmetric for case in stored for agreement in case.batches)
 
 
 def test_the_example_searches_stores_and_reads(

@@ -24,6 +24,12 @@ from rich.text import Text
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 1.0, 10.0, 600.0
 _ENOUGH_PERCENT, _ENOUGH_SECONDS = 5, 60
 """Of work to tell how much time is left: its parts take more or less than their share of the work says."""
+_BEFORE_THE_RUNS = {
+    "reads": "Reading {name}",
+    "compiles": "Compiling, once on a machine",
+    "starts": "Starting {count} processes",
+}
+_ALL = "all runs"
 _UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -140,7 +146,7 @@ class Watcher:
         self._bar = Shown(*columns, TimeLeft(), hidden=hidden)
         self._training: TaskID | None = None
         self._fetching: dict[str, TaskID] = {}
-        self._loss = ""
+        self._loss = self._worth = ""
 
     def __enter__(self) -> "Watcher":
         if all(os.environ.get(rank, "0") == "0" for rank in ("RANK", "LOCAL_RANK")):
@@ -165,10 +171,13 @@ class Watcher:
                 self._bar.line(text)
         elif kind == "step":
             self._loss = f"loss {event['loss']:.3f}"
+        elif kind == "plan":
+            size = (event.get("effective_size") or {}).get("size")
+            self._worth = "" if size is None else f"effective batch size {size:,.0f}"
         elif kind == "evaluation":
             scores = f"top-1 {event['top1']:.1%}, top-5 {event['top5']:.1%}, MRR {event['mrr']:.4f}"
             place = f"epoch {event['epoch']}, step {event['step']}"
-            self._bar.line(f"{place}: {', '.join(filter(None, [self._loss, scores]))}")
+            self._bar.line(f"{place}: {', '.join(filter(None, [self._loss, scores, self._worth]))}")
 
     def _progress(self, event: Mapping[str, Any]) -> None:
         step, steps = event["step"], event["steps"]
@@ -191,16 +200,11 @@ class Watcher:
 
 
 class DemoWatcher:
-    """What `batchcut demo` shows: a bar over the steps of all runs on a terminal, a line a finished run elsewhere."""
+    """What `batchcut demo` shows: on a terminal a bar over all runs and one for each method; else a line a run."""
 
     def __init__(self, *, hidden: bool) -> None:
         self._hidden = hidden
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[scores]}"),
-            TimeElapsedColumn(),
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[scores]}"), TimeLeft())
         self._bar = Shown(*columns, hidden=hidden)
         self._tasks: dict[str, TaskID] = {}
 
@@ -213,18 +217,21 @@ class DemoWatcher:
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Shows an event: of a run, which names its method and seed, or of what goes before and after."""
-        kind, method = event["event"], str(event.get("method", ""))
-        if kind in ("reads", "compiles"):
-            words = "Compiling, once on a machine" if kind == "compiles" else f"Reading {event['name']}"
+        kind = event["event"]
+        if kind in _BEFORE_THE_RUNS:
+            words = _BEFORE_THE_RUNS[kind].format(**event)
             self._tasks[""] = self._bar.add_task(words, total=None, scores="")
-        elif kind in ("read", "compiled"):
+        elif kind in ("read", "compiled", "begin"):
             self._bar.remove_task(self._tasks.pop(""))
-        elif kind == "begins":
-            self._tasks[method] = self._bar.add_task(f"{method:<9}", total=event["steps"], scores="")
+        if kind == "begin":
+            totals = event["steps"] | {_ALL: sum(event["steps"].values())}  # the last, of which lines are told
+            self._tasks = {name: self._bar.add_task(name, total=total, scores="") for name, total in totals.items()}
         elif kind == "progress":
-            self._bar.update(self._tasks[method], advance=event["advance"])
+            for name in (event["method"], _ALL):
+                self._bar.update(self._tasks[name], advance=event["advance"])
         elif kind == "done":
-            self._bar.update(self._tasks[method], scores=f"last top-1 {event['top1']:.1%}")
+            self._bar.update(self._tasks[event["method"]], scores=f"last top-1 {event['top1']:.1%}")
+            self._bar.update(self._tasks[_ALL], scores=f"{event['number']} of {event['count']} runs")
             if self._bar.disable and not self._hidden:
-                words = f"{method}, seed {event['seed']}: top-1 {event['top1']:.1%}"
+                words = f"{event['method']}, seed {event['seed']}: top-1 {event['top1']:.1%}"
                 self._bar.line(f"{words} ({event['number']} of {event['count']})")

@@ -31,7 +31,8 @@ class Report:
     )
 
     runs: Annotated[tuple[Path, ...], Parameter(name="RUN", show_default=False)] = ()
-    """Folders of runs, or folders that hold such, at least one; or the file of one plan, with --embeddings."""
+    """Folders of runs, or folders that hold such, at least one; or the file of one plan, .npz or .parquet, with
+    --embeddings."""
 
     _: KW_ONLY
 
@@ -57,7 +58,8 @@ class Report:
         """Writes the page and prints where it is."""
         if not self.runs:
             raise ValueError("RUN must name at least one run; `batchcut train` or `batchcut demo` makes one")
-        path = self._of_plan(self.runs) if any(place.is_file() for place in self.runs) else self._of_runs()
+        of_plan = any(place.is_file() or (self.embeddings and not place.exists()) for place in self.runs)
+        path = self._of_plan(self.runs) if of_plan else self._of_runs()
         if self.json and not self.quiet:
             print(as_json({"report": str(path), "bytes": path.stat().st_size}))
         elif not self.quiet:
@@ -75,11 +77,12 @@ class Report:
     def _of_plan(self, places: tuple[Path, ...]) -> Path:
         from batchcut import BatchPlan
         from batchcut.report import read_texts, write_plan_report
+        from batchcut.scale import read_plan_table
 
         if len(places) > 1:
             raise invalid("RUN", "be one plan, or folders of runs", " ".join(map(str, places)))
         check_target("--out", self.out, inputs=[*places, *self.embeddings, self.texts])
-        plan = BatchPlan.load(places[0])
+        plan = read_plan_table(places[0]) if places[0].suffix == ".parquet" else BatchPlan.load(places[0])
         if len(self.embeddings) not in (1, 2):
             rule = f"name two .npy files, or one file with both sides, for the plan in {places[0]}"
             raise invalid("--embeddings", rule, f"{len(self.embeddings)} names")

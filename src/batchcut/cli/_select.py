@@ -101,7 +101,8 @@ class Select:
     """Which epoch the plan is for."""
 
     groups: Path | None = None
-    """One integer or word per sample, .npy or one a line: two of one group share a batch only if they must."""
+    """One integer or word per sample, .npy or, without --parts, one a line: two of one group share a batch only if they
+    must."""
 
     drop_last: Annotated[bool, Parameter(negative="--no-drop-last")] = True
     """Where the batch size does not divide the samples, leave some out, others each epoch; or make a short
@@ -186,6 +187,8 @@ class Select:
         from ._progress import share_progress
 
         memory = 1024 if self.memory is None else check_integer("--memory", self.memory, at_least=1)
+        if self.groups is not None and self.groups.suffix != ".npy":
+            raise invalid("--groups", "be a .npy file with --parts", self.groups)
         pairs = open_pair_files(self.u, self.v, groups=self.groups)
         self._check_shards(len(pairs))
         with share_progress(hidden=self.quiet) as progress:
@@ -258,12 +261,20 @@ class Select:
         table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")
         output = console()
         output.print(table)
-        kept = f"; written to {self.out}" if self.out is not None else "; not written: name a file with -o"
-        output.print(f"mean loss {_gain(plan, shuffled):.2f} times that of shuffled batches{kept}", soft_wrap=True)
-        for sentence in () if expected is None else expected.sentences:
-            output.print(sentence, soft_wrap=True, highlight=False)
+        harder = f"The mean loss is {_gain(plan, shuffled):.1f} times that of shuffled batches."
+        for sentence in (*((harder,) if expected is None else expected.sentences), self._written()):
+            output.print(sentence, soft_wrap=True, highlight=False, markup=False)
         for warning in state.warnings:
             print(f"batchcut: warning: {warning}", file=sys.stderr)
+
+    def _written(self) -> str:
+        """Where the plan is, and what one does with it."""
+        if self.out is None:
+            return "The plan is not written: name a file with -o."
+        if self.out.suffix == ".parquet":
+            return f"The plan is written to {self.out}."
+        loader = f"DataLoader(dataset, batch_sampler=batchcut.BatchPlan.load({str(self.out)!r}))"
+        return f"The plan is written to {self.out}; {loader} gives its batches."
 
     def _outcome(
         self, plan: "BatchPlan", shuffled: "BatchPlan", state: "Health", expected: "Prospects | None"

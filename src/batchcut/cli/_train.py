@@ -5,12 +5,15 @@ import json
 import shlex
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 from rich.table import Table
+
+from batchcut._files import UnreadableError, read_text, reading
 
 from ._output import COLUMNS, as_json, cell, console
 from ._verb import DONE
@@ -170,7 +173,8 @@ class Train:
         """Refuses files that are not there before torch is loaded, which takes seconds."""
         from batchcut.data import check_there
 
-        if (name := self._named_data()) is not None:
+        name = self._named_data() or (None if self.config is None else _data_in(self.config))
+        if name is not None:
             check_there(name)
 
     def _print(self, result: "Result") -> None:
@@ -188,6 +192,15 @@ class Train:
         for name, value in result.seconds.items():
             table.add_row(f"seconds {name}", f"{value:.1f} ({value / total:.1%})")
         console().print(table)
+
+
+def _data_in(path: Path) -> str | None:
+    """The name of the data in a file of settings, as far as one can tell; what is wrong with it is told later."""
+    with suppress(OSError, UnreadableError), reading(path, "be TOML"):
+        if path.is_file():  # a pipe can be read once
+            name = tomllib.loads(read_text(path, "be TOML")).get("data", {}).get("name")
+            return name if isinstance(name, str) else None
+    return None
 
 
 def _key_and_value(setting: str) -> tuple[str, str]:

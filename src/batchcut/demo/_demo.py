@@ -19,6 +19,7 @@ from batchcut.report import (
     SearchIndex,
     check_question,
     compare,
+    finding,
     read_run,
     read_search,
     write_report,
@@ -41,23 +42,23 @@ class Row:
         method: the selector's name.
         top1: share of test samples that find their other view; the mean over seeds.
         spread: its standard deviation; not a number with one seed.
+        gain: over shuffled batches; None for these themselves.
         steps: of a run.
         steps_to_shuffled: from which step on it is as good as shuffled batches in the end; None: never.
+        effective_size: the effective batch size of the last plan; of shuffled batches their own.
+        seconds: a run took, planning included.
         planning: seconds a run spent planning.
-        mean_loss: over the batches trained on.
     """
 
     method: str
     top1: float
     spread: float
+    gain: Gain | None
     steps: int
     steps_to_shuffled: int | None
+    effective_size: float
+    seconds: float
     planning: float
-    mean_loss: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """In plain values; None where there is no number."""
-        return {name: None if value != value else value for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,23 +85,23 @@ class Outcome:
 
     Attributes:
         rows: one a method.
-        gain: of `Cut` over shuffled batches.
+        finding: which method is ahead, by how much, and how sure that is, in words.
         asked: questions and answers; none on digits.
         report: the page.
+        trained: whether anything was left to train.
     """
 
     rows: tuple[Row, ...]
-    gain: Gain
+    finding: str
     asked: tuple[Asked, ...]
     report: Path
+    trained: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """In plain values; None where there is no number."""
-        error = self.gain.standard_error
-        gain = {"mean": self.gain.mean, "standard_error": None if error != error else error, "seeds": self.gain.seeds}
+        """In plain values."""
         return {
-            "methods": [row.as_dict() for row in self.rows],
-            "gain": gain,
+            "methods": [asdict(row) for row in self.rows],
+            "finding": self.finding,
             "asked": [asked.as_dict() for asked in self.asked],
             "report": str(self.report),
         }
@@ -145,7 +146,9 @@ def run_demo(
     if not (finished and ask and report.is_file() and index.is_file()):
         _write(jobs, report, index, observe or silent)
     asked = _asked(read_search(index), ask or QUESTIONS) if data == "functions" else ()
-    return Outcome(rows=_rows(comparison), gain=_gain(comparison), asked=asked, report=report)
+    return Outcome(
+        rows=_rows(comparison), finding=finding(comparison), asked=asked, report=report, trained=not finished
+    )
 
 
 def _check_questions(ask: Sequence[str], data: DemoData) -> None:
@@ -174,6 +177,7 @@ def _train(jobs: Sequence[Job], workers: int | None, observe: Observer) -> None:
     observe({"event": "reads", "name": config.data.name})
     split = load(config.data.name)
     observe({"event": "read"})
+    _check_same_data(jobs, split.train.name)
     there, needed = len(split.train), config.data.train or 0
     if there < needed:  # fewer steps than `Ordered` was told to take, which would make it another race
         raise ValueError(f"the demo needs {needed:,} {config.data.name} to learn from; got {there:,}")
@@ -188,7 +192,9 @@ def _write(jobs: Sequence[Job], report: Path, index: Path, observe: Observer) ->
         observe({"event": "reads", "name": "functions"})
         first = {job.method: job.run for job in jobs if job.seed == jobs[0].seed}
         runs = {method: first[method] for method in (_SHUFFLED, _PLANNED)}
-        search = search_index(load_functions(), runs, learnt=jobs[0].config.data.train or 0)
+        functions = load_functions()
+        _check_same_data(jobs, functions.split.train.name)
+        search = search_index(functions, runs, learnt=jobs[0].config.data.train or 0)
         write_search(search, index)
         observe({"event": "read"})
     write_report([job.run for job in jobs], report, title="batchcut demo", search=search)
@@ -200,21 +206,15 @@ def _rows(comparison: Comparison) -> tuple[Row, ...]:
             method=group.label,
             top1=group.top1,
             spread=group.spread,
+            gain=comparison.gain(group),
             steps=group.steps,
             steps_to_shuffled=comparison.steps_to_baseline(group),
+            effective_size=group.effective_size,
+            seconds=group.seconds("planning") + group.seconds("training"),
             planning=group.seconds("planning"),
-            mean_loss=group.mean_loss,
         )
         for group in comparison.groups
     )
-
-
-def _gain(comparison: Comparison) -> Gain:
-    planned = next(group for group in comparison.groups if group.method == _PLANNED)
-    gain = comparison.gain(planned)
-    if gain is None:
-        raise ValueError(f"{planned.runs[0].path} must be a finished run with its scores; got none")
-    return gain
 
 
 def _asked(index: SearchIndex, questions: Sequence[str]) -> tuple[Asked, ...]:
@@ -241,3 +241,15 @@ def _check_same_settings(job: Job) -> None:
             f"{job.run} holds a run with other settings ({old} there, {new} here); "
             "remove it, or choose another folder with --out"
         )
+
+
+def _check_same_data(jobs: Sequence[Job], data: str) -> None:
+    """That the runs which are there have learnt from what is on this machine now: models know its features alone."""
+    for job in jobs:
+        starts = read_run(job.run).starts if (job.run / "config.toml").is_file() else []
+        there = starts[0].get("data") if starts else None
+        if there not in (None, data):
+            raise ValueError(
+                f"{job.run} holds a run on other data ({there} there, {data} on this machine now, since libraries have "
+                "changed); remove the folder, or choose another with --out"
+            )

@@ -6,6 +6,7 @@ import queue
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ def run_jobs(jobs: Sequence[Job], split: Split, *, workers: int | None, observe:
         tasks.put(number)
     for _ in range(count):
         data.put(split)  # as an argument it would hold up the start of each process until the one before has read it
+    observe({"event": "starts", "count": count})
     processes = [context.Process(target=_work, args=(open_jobs, data, tasks, news), daemon=True) for _ in range(count)]
     with _interrupts_ignored():  # which the processes inherit: it is for this one to end them
         for process in processes:
@@ -79,7 +81,6 @@ def run_jobs(jobs: Sequence[Job], split: Split, *, workers: int | None, observe:
 def _follow(jobs: Sequence[Job], processes: Sequence[SpawnProcess], news: "Queue[Event]", observe: Observer) -> None:
     """Passes on what the processes tell, until all runs are done or one has failed."""
     taken = [0] * len(jobs)
-    begun: set[str] = set()
     left = len(jobs)
     while left:
         try:
@@ -92,10 +93,9 @@ def _follow(jobs: Sequence[Job], processes: Sequence[SpawnProcess], news: "Queue
         job = jobs[event["job"]]
         if event["event"] == "failed":
             raise _error(job.run, event)
-        if job.method not in begun:
-            begun.add(job.method)
-            same = sum(other.method == job.method for other in jobs)
-            observe({"event": "begins", "method": job.method, "steps": same * event["steps"]})
+        if not any(taken):  # all runs take as many steps
+            runs = Counter(job.method for job in jobs)
+            observe({"event": "begin", "steps": {method: runs[method] * event["steps"] for method in runs}})
         advance = event["step"] - taken[event["job"]]
         taken[event["job"]] = event["step"]
         observe({"event": "progress", "method": job.method, "advance": advance})

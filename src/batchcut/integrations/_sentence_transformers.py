@@ -1,12 +1,14 @@
 """sentence-transformers: batches planned from the embeddings that the loss computes."""
 
 import base64
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 from warnings import warn
 
 import torch
+from accelerate.data_loader import BatchSamplerShard
 from datasets import Dataset, DatasetDict, IterableDataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.util import batch_to_device
@@ -26,7 +28,16 @@ from ._text_stream import PlannedStream
 
 STATE_NAME = "batchcut"
 BANK_FILE = "batchcut_bank.pt"
-_SETTINGS = ("selector", "temperature", "replan_every", "shuffled_epochs", "plan_ahead", "background", "progress")
+_SETTINGS = (
+    "selector",
+    "temperature",
+    "drop_conflicts",
+    "replan_every",
+    "shuffled_epochs",
+    "plan_ahead",
+    "background",
+    "progress",
+)
 _OF_STREAMS = ("selector", "temperature")
 _SINCE = ("recorded", "ahead")  # what changes in the state of a sampler within an epoch
 
@@ -47,15 +58,16 @@ class PlannedTexts(TrainerCallback):
 
     A `MultipleNegativesRankingLoss` sees a background of old embeddings in planned epochs (see `Background`).
 
-    Rows with a text in common, in any column, share a batch only if they must. τ is that of the loss. The seed and what
-    happens to the last batch (`dataloader_drop_last`) are the training arguments'. Evaluation takes the rows in order.
+    Rows with a text in common, in any column, do not share a batch: where they must, all but one are left out of the
+    epoch, others each time, unless `drop_conflicts` is False. τ is that of the loss. The seed and what happens to the
+    last batch (`dataloader_drop_last`) are the training arguments'. Evaluation takes the rows in order.
     Checkpoints hold the plan and the bank, and training goes on from them with the same remaining batches.
 
     The rows of an `IterableDataset` are planned ten batches at a time, and encoded for it, one forward pass more for
-    each row; in one process, without workers.
+    each row; in one process, without workers. A training goes on with the same batches in its first pass over them.
 
-    It becomes the batch sampler of the training arguments, and a callback of the trainer. In `training_args.bin` are
-    its settings: what is loaded from there is attached to another trainer by `attach`.
+    It becomes the batch sampler in a copy of the training arguments, and a callback of the trainer. In
+    `training_args.bin` are its settings: what is loaded from there is attached to another trainer by `attach`.
 
     Args:
         trainer: the trainer; if left out, `attach` says which.
@@ -63,8 +75,8 @@ class PlannedTexts(TrainerCallback):
         encode_batch_size: rows at a time, where the model encodes them.
         dtype: in which embeddings are kept.
         progress_bar: whether encoding shows one.
-        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, plan_ahead, background, progress
-            and shuffled_epochs, which is 0 where embeddings are given.
+        settings: as for `PlannedBatchSampler`: selector, temperature, replan_every, plan_ahead, background, progress,
+            drop_conflicts, which is True here, and shuffled_epochs, which is 0 where embeddings are given.
 
     Attributes:
         sampler: that of the present training, with the last plan in `sampler.plan`.
@@ -92,6 +104,7 @@ class PlannedTexts(TrainerCallback):
         }
         self.settings = settings
         self.trainer: SentenceTransformerTrainer | None = None
+        self._recorder = Recorder(self._record)
         self._batches: list[TextBatches] = []
         self._first_rows: list[int] = []
         self._kept_for: list[tuple[int, bool]] = []
@@ -106,19 +119,23 @@ class PlannedTexts(TrainerCallback):
             raise wrong_type("trainer", "be a SentenceTransformerTrainer", trainer)
         if not isinstance(trainer.train_dataset, (Dataset, DatasetDict, IterableDataset)):
             raise wrong_type("train_dataset", "be a data set or a DatasetDict", trainer.train_dataset)
+        if any(isinstance(callback, PlannedTexts) for callback in trainer.callback_handler.callbacks):
+            raise invalid(
+                "trainer", "be one that no other PlannedTexts plans for: make it anew", type(trainer).__name__
+            )
         self.trainer = trainer
         trainer.add_callback(self)
         if isinstance(trainer.train_dataset, IterableDataset):
             self._attach_stream(trainer)
             return
         self._first_rows, trainer.train_dataset = _numbered(trainer.train_dataset)
+        # A copy: another trainer may be given the same arguments, and not be planned for.
+        trainer.args = copy.copy(trainer.args)
         trainer.args.batch_sampler = self
         trainer.data_collator = cast(Any, NumberedCollate(trainer.data_collator))
-        recorder = Recorder(self._record)
-        recorder.watch(list(trainer.model.children())[-1])
         losses: Any = trainer.loss
         for loss in losses.values() if isinstance(losses, dict) else [losses]:
-            add_background(loss, lambda: self._background(recorder.rows))
+            add_background(loss, lambda: self._background(self._recorder.rows))
         train = trainer.train
 
         def noted(resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -126,7 +143,7 @@ class PlannedTexts(TrainerCallback):
             return train(resume_from_checkpoint, *args, **kwargs)
 
         # Callbacks hear neither of the rows of a batch nor of the folder of a checkpoint.
-        vars(trainer).update(collect_features=recorder.through(trainer.collect_features), train=noted)
+        vars(trainer).update(collect_features=self._recorder.through(trainer.collect_features), train=noted)
 
     def _attach_stream(self, trainer: SentenceTransformerTrainer) -> None:
         for name in self.settings:
@@ -192,14 +209,21 @@ class PlannedTexts(TrainerCallback):
         **present: Any,
     ) -> None:
         """Tells the samplers of the training loader that they plan, and gives them their state."""
+        kept: Any = _kept_in(state).get(STATE_NAME) if state.global_step else None
         if self._stream is not None:
+            if kept:
+                self._stream.go_on_from(kept)
             return
+        trainer = cast(SentenceTransformerTrainer, self.trainer)
+        self._recorder.watch(list(trainer.model.children())[-1])  # here, since a model_init makes another
         self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
         self._kept_for = []
         if not self._batches:
             raise invalid("batch_sampler", "be this PlannedTexts in the training arguments", args.batch_sampler)  # type: ignore[attr-defined]
-        settings: dict[str, Any] = {"shuffled_epochs": 1 if self.embeddings is None else 0} | self.settings
-        if state.max_steps <= settings["shuffled_epochs"] * len(present["train_dataloader"]):
+        settings: dict[str, Any] = {"shuffled_epochs": 1 if self.embeddings is None else 0, "drop_conflicts": True}
+        settings |= self.settings
+        steps = -(-len(present["train_dataloader"]) // args.gradient_accumulation_steps)
+        if state.max_steps <= settings["shuffled_epochs"] * steps:
             warn(
                 f"shuffled_epochs is {settings['shuffled_epochs']} and the training ends before, so that nothing is "
                 "planned: train for more epochs, or give shuffled_epochs=0, which encodes all rows first",
@@ -207,7 +231,6 @@ class PlannedTexts(TrainerCallback):
             )
         for name, batches in zip(self._names(), self._batches, strict=True):
             batches.start(self._embed, **self.options, **({"temperature": self._temperature(name)} | settings))
-        kept = _kept_in(state).get(STATE_NAME) if state.global_step else None
         if kept:
             banks = self._load_banks(args)
             for sampler, packed, bank in zip(self.samplers, kept, banks, strict=True):
@@ -228,6 +251,8 @@ class PlannedTexts(TrainerCallback):
             self._logged = self._stream.plan
             if self.trainer is not None and self._logged is not None:
                 self.trainer.log(figures_of_plan(self._logged))
+        if self._stream is not None:
+            _kept_in(state)[STATE_NAME] = self._stream.state
         made = [(sampler.epoch, sampler.will_plan) for sampler in self.samplers]
         if made != self._kept_for and state.is_world_process_zero:
             # Position 0: the trainer itself skips the batches that it has trained on.
@@ -239,6 +264,16 @@ class PlannedTexts(TrainerCallback):
                 start = f"{name}_" if name else ""
                 self.trainer.log({start + figure: value for figure, value in batches.figures.items()})
                 batches.figures = {}
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,  # noqa: ARG002
+        state: TrainerState,  # noqa: ARG002
+        control: TrainerControl,  # noqa: ARG002
+        **_: Any,
+    ) -> None:
+        """Leaves the model as it was: it may be copied or sent to other processes."""
+        self._recorder.watch(None)
 
     def on_save(
         self,
@@ -360,6 +395,8 @@ def _text_batches_in(sampler: Any) -> list[TextBatches]:
     """Those inside what accelerate, the trainer and samplers over many data sets have wrapped around them."""
     if isinstance(sampler, TextBatches):
         return [sampler]
+    if isinstance(sampler, BatchSamplerShard):
+        sampler.batch_size = None  # with a size, it would lose batches that are smaller
     inner = [getattr(sampler, "batch_sampler", None), *getattr(sampler, "batch_samplers", [])]
     return [found for one in inner if one is not None for found in _text_batches_in(one)]
 

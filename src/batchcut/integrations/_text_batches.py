@@ -27,7 +27,7 @@ class TextBatches(Sampler[list[int]]):
     def __init__(self, dataset: Dataset, *, batch_size: int, drop_last: bool, labels: Sequence[str], seed: int) -> None:
         self.dataset = dataset
         self.columns = text_columns(dataset[:1], labels)
-        self.size = batch_size
+        self.batch_size = batch_size
         self.drop_last = drop_last
         self.seed = seed
         self.sharding = _this_process()
@@ -37,12 +37,6 @@ class TextBatches(Sampler[list[int]]):
         self.epoch = 0
         self._embed: Embed | None = None
         self._options: dict[str, Any] = {}
-
-    @property
-    def batch_size(self) -> int | None:
-        """None where processes get batches that differ in size; accelerate would lose some of them."""
-        even = self.drop_last or len(self.dataset) % (self.size * self.sharding.world_size) == 0
-        return self.size if even or self.sharding.world_size == 1 else None
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is; the trainer calls it."""
@@ -54,11 +48,15 @@ class TextBatches(Sampler[list[int]]):
         self, embed: Embed, *, dtype: torch.dtype, encode_batch_size: int, progress_bar: bool, **settings: Any
     ) -> None:
         """Makes the sampler: from now on batches are planned, with a bank that is empty."""
+        count, step = len(self.dataset), self.batch_size * self.sharding.world_size if self.drop_last else 2
+        if count < step:
+            rule = f"hold at least {step} rows, those of one step" if self.drop_last else "hold two rows or more"
+            raise invalid("train_dataset", rule, count)
         self._embed = embed
         self._options = {"size": encode_batch_size, "shown": progress_bar and self.sharding.rank == 0}
         self.planned = PlannedBatchSampler(
-            EmbeddingBank(len(self.dataset), dtype=dtype),
-            batch_size=self.size,
+            EmbeddingBank(count, dtype=dtype),
+            batch_size=min(self.batch_size, count),
             seed=self.seed,
             groups=texts_of_rows(self._rows()),
             drop_last=self.drop_last,
@@ -71,9 +69,9 @@ class TextBatches(Sampler[list[int]]):
             return len(self.planned)
         used = len(self.dataset)
         if self.drop_last:
-            unit = self.size * self.sharding.world_size
+            unit = self.batch_size * self.sharding.world_size
             used = used // unit * unit
-        return self.sharding.count(-(-used // self.size))
+        return self.sharding.count(-(-used // self.batch_size))
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator, so that nothing is encoded for passes that a loader begins and throws away.
@@ -92,8 +90,8 @@ class TextBatches(Sampler[list[int]]):
 
     def _in_order(self) -> Iterator[list[int]]:
         rows = list(range(len(self.dataset)))
-        for start in range(0, len(rows) - (self.size - 1 if self.drop_last else 0), self.size):
-            yield rows[start : start + self.size]
+        for start in range(0, len(rows) - (self.batch_size - 1 if self.drop_last else 0), self.batch_size):
+            yield rows[start : start + self.batch_size]
 
     def _fill(self, bank: EmbeddingBank) -> None:
         """Encodes the rows of this process, those of similar length together; the sampler joins those of all."""
@@ -103,8 +101,8 @@ class TextBatches(Sampler[list[int]]):
         with tqdm(total=len(mine), desc="Encoding", disable=not self._options["shown"]) as bar:
             for start in range(0, len(mine), ROWS_AT_ONCE):
                 some = mine[start : start + ROWS_AT_ONCE]
-                rows = rows_in(self.dataset[some.tolist()], [*self.columns, "dataset_name"])
-                order = sorted(range(len(some)), key=lambda row: sum(len(rows[row][name]) for name in self.columns))
+                rows = rows_in(self.dataset[some.tolist()])
+                order = sorted(range(len(some)), key=lambda row: _length(rows[row]))
                 for first in range(0, len(some), self._options["size"]):
                     part = order[first : first + self._options["size"]]
                     bank.record(torch.from_numpy(some[part]), *self._embed([rows[row] for row in part]))
@@ -116,18 +114,23 @@ class TextBatches(Sampler[list[int]]):
             yield from zip(*(batch[name] for name in self.columns), strict=True)
 
 
-def rows_in(batch: Mapping[str, Sequence[Any]], columns: list[str]) -> list[dict[str, Any]]:
-    """The rows of a batch of columns, with those of some names that it has."""
-    held = [name for name in columns if name in batch]
-    return [dict(zip(held, row, strict=True)) for row in zip(*(batch[name] for name in held), strict=True)]
+def rows_in(batch: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """The rows of a batch of columns."""
+    return [dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)]
 
 
 def text_columns(batch: Mapping[str, Sequence[Any]], labels: Sequence[str]) -> list[str]:
-    """The names of the columns of a batch that hold texts to train on."""
-    columns = [name for name in batch if isinstance(batch[name][0], str) and name not in (*labels, "dataset_name")]
+    """The names of the columns of a batch that hold texts, or images, to train on."""
+    others = (*labels, "dataset_name")
+    columns = [name for name in batch if name not in others and not isinstance(batch[name][0], (int, float))]
     if not columns:
-        raise invalid("train_dataset", "have a column of texts", sorted(batch))
+        raise invalid("train_dataset", "have a column of texts or images", sorted(batch))
     return columns
+
+
+def _length(row: Mapping[str, Any]) -> int:
+    """How long the texts of a row are together."""
+    return sum(len(value) for value in row.values() if isinstance(value, str))
 
 
 def _this_process() -> Sharding:

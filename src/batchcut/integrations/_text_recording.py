@@ -8,6 +8,7 @@ import torch
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.utils.hooks import RemovableHandle
 
 ROW = "batchcut_row"
 
@@ -85,14 +86,18 @@ class Recorder:
 
     def __init__(self, record: Record) -> None:
         self._record = record
+        self._module: nn.Module | None = None
+        self._hook: RemovableHandle | None = None
         self.rows: Tensor | None = None
         self._rows: Tensor | None = None
         self._columns = 0
         self._parts: list[Tensor] = []
 
-    def watch(self, module: nn.Module) -> None:
-        """Sees what a module gives, from now on."""
-        module.register_forward_hook(self._see)
+    def watch(self, module: nn.Module | None) -> None:
+        """Sees what a module gives, from now on, and no longer what another gave."""
+        if self._hook is not None:
+            self._hook.remove()
+        self._module, self._hook = module, None if module is None else module.register_forward_hook(self._see)
 
     def through(
         self, collect: Callable[[dict[str, Any]], tuple[Features, Any]]
@@ -101,7 +106,8 @@ class Recorder:
 
         def noted(inputs: dict[str, Any]) -> tuple[Features, Any]:
             rows = inputs.pop(ROW, None)
-            self.rows = None if rows is None else rows.cpu()
+            trains = self._module is not None and self._module.training
+            self.rows = rows.cpu() if trains and rows is not None else None
             self._rows, self._parts = self.rows, []
             features, labels = collect(inputs)
             self._columns = len(features)

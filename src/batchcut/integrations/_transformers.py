@@ -52,8 +52,8 @@ class PlanningMixin(_Base):
             `per_device_train_batch_size` times the number of processes, for losses that gather negatives. If left out,
             what `split_batches` in the arguments' `accelerator_config` says.
         arguments: those of `PlannedBatchSampler` that say how to plan: selector, temperature, seed, groups, drop_last,
-            average_views, replan_every, shuffled_epochs, plan_ahead, background and progress; all others are the
-            trainer's. The seed is that of the training arguments if left out.
+            drop_conflicts, average_views, replan_every, shuffled_epochs, plan_ahead, background and progress; all
+            others are the trainer's. The seed is that of the training arguments if left out.
 
     Attributes:
         bank: the embeddings recorded so far; None before the training begins.

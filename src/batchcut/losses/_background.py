@@ -17,18 +17,17 @@ _CLOSED = -1e30
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Background:
-    r"""Further candidates of every row of a batch: m old embeddings of samples that are not in it, without gradient.
+    """Further candidates of every row of a batch: m old embeddings of samples that are not in it, without gradient.
 
     A planned batch holds samples that are alike, and nothing in it says how kinds differ from each other; random old
-    embeddings do. A row i with logits :math:`s_{ij}` in its batch and :math:`b_{ik}` in the background gets the
+    embeddings do. A row i with logits s_ij in its batch and b_ik in the background gets the
     denominator
 
-    .. math::
-        \sum_j e^{s_{ij}} + w_i \sum_k e^{b_{ik}}, \qquad
-        w_i = \min\Big( \frac{\rho}{1 - \rho} \frac{\sum_{j \ne i} e^{s_{ij}}}{\sum_k e^{b_{ik}}}, w_{\max} \Big)
+        Σ_j e^{s_ij} + w_i Σ_k e^{b_ik},
+        w_i = min( ρ / (1 − ρ) · Σ_{j≠i} e^{s_ij} / Σ_k e^{b_ik}, w_max )
 
-    where no gradient goes through :math:`w_i`. So the background holds the share ρ of the negatives' mass of each row,
-    or less where a candidate would stand for more than :math:`w_{\max}` samples.
+    where no gradient goes through w_i. So the background holds the share ρ of the negatives' mass of each row,
+    or less where a candidate would stand for more than w_max samples.
 
     Attributes:
         u: (m, d) old embeddings of one side.

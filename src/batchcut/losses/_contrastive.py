@@ -17,13 +17,12 @@ def contrastive_loss(
     temperature: float | Tensor = DEFAULT_TEMPERATURE,
     background: Background | None = None,
 ) -> Tensor:
-    r"""CLIP's loss, two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of both is a positive pair.
+    """CLIP's loss, two-sided InfoNCE of u: (n, d) and v: (n, d), where row i of both is a positive pair.
 
     Rows are scaled to unit length, and the mean is over both directions:
 
-    .. math::
-        -\frac1{2n} \sum_i \log \frac{e^{u_i \cdot v_i / \tau}}{\sum_j e^{u_i \cdot v_j / \tau}}
-        -\frac1{2n} \sum_i \log \frac{e^{v_i \cdot u_i / \tau}}{\sum_j e^{v_i \cdot u_j / \tau}}
+        − 1/(2n) Σ_i log( e^{u_i·v_i/τ} / Σ_j e^{u_i·v_j/τ} )
+        − 1/(2n) Σ_i log( e^{v_i·u_i/τ} / Σ_j e^{v_i·u_j/τ} )
 
     So it equals CLIP's; SimCLR's `nt_xent` also contrasts views of one side. The paper's own definition, which adds the
     directions and takes rows as they are, is `losses.paper.contrastive_loss`: twice this one for unit rows.
@@ -51,13 +50,12 @@ def contrastive_loss(
 
 
 def paper_contrastive_loss(u: Tensor, v: Tensor, *, temperature: float | Tensor = 1.0) -> Tensor:
-    r"""The paper's L of u: (n, d) and v: (n, d): two-sided InfoNCE, directions added, rows taken as they are.
+    """The paper's L of u: (n, d) and v: (n, d): two-sided InfoNCE, directions added, rows taken as they are.
 
-    .. math::
-        L(U, V) = -\frac1n \sum_i \log \frac{e^{u_i \cdot v_i / \tau}}{\sum_j e^{u_i \cdot v_j / \tau}}
-                  -\frac1n \sum_i \log \frac{e^{v_i \cdot u_i / \tau}}{\sum_j e^{v_i \cdot u_j / \tau}}
+        L(U, V) = − 1/n Σ_i log( e^{u_i·v_i/τ} / Σ_j e^{u_i·v_j/τ} )
+                  − 1/n Σ_i log( e^{v_i·u_i/τ} / Σ_j e^{v_i·u_j/τ} )
 
-    (`eq:full_CLIP_loss`, with the temperature :math:`\tau` that the paper sets to 1). For unit rows it is twice
+    (`eq:full_CLIP_loss`, with the temperature τ that the paper sets to 1). For unit rows it is twice
     `losses.contrastive_loss`, and so twice CLIP's.
     """
     check_pair(u, v)

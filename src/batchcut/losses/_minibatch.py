@@ -70,9 +70,9 @@ def paper_minibatch_loss(
     temperature: float | Tensor = 1.0,
     reduction: Literal["mean", "none"] = "mean",
 ) -> Tensor:
-    r"""The paper's mean loss of u, v: (N, d) over a set S of batches; for unit rows twice `losses.minibatch_loss`.
+    """The paper's mean loss of u, v: (N, d) over a set S of batches; for unit rows twice `losses.minibatch_loss`.
 
-    .. math:: L_{mini}(U, V; S) = \frac1{|S|} \sum_{b \in S} L(U_b, V_b)
+        L_mini(U, V; S) = 1/|S| Σ_{b ∈ S} L(U_b, V_b)
 
     (`prob:mini-batch`), with L of `paper.contrastive_loss`. The arguments are those of `losses.minibatch_loss`.
     """

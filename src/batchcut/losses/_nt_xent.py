@@ -18,13 +18,12 @@ def nt_xent(
     temperature: float | Tensor = DEFAULT_TEMPERATURE,
     background: Background | None = None,
 ) -> Tensor:
-    r"""SimCLR's loss of u: (n, d) and v: (n, d), two views of n samples: cross entropy over all 2n views.
+    """SimCLR's loss of u: (n, d) and v: (n, d), two views of n samples: cross entropy over all 2n views.
 
     Rows are scaled to unit length, and the mean is over all views. With z the 2n rows of `u` and `v`, and p(i) the
     other view of i,
 
-    .. math::
-        \frac1{2n} \sum_{i=1}^{2n} -\log \frac{e^{z_i \cdot z_{p(i)} / \tau}}{\sum_{j \ne i} e^{z_i \cdot z_j / \tau}}
+        − 1/(2n) Σ_{i=1..2n} log( e^{z_i·z_p(i)/τ} / Σ_{j≠i} e^{z_i·z_j/τ} )
 
     (Chen et al. 2020, eq. 1). Unlike `contrastive_loss`, which is CLIP's, it also contrasts views of the same side.
 

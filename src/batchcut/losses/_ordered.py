@@ -22,12 +22,12 @@ CHUNK = 2**20
 
 
 def order_weights(total: int, k: int, q: int, *, ranks: Sequence[int] | None = None) -> Tensor:
-    r"""How often OSGD takes the batch of each rank: γ_j of `eq:osgd-loss`, as (len(ranks),) float64.
+    """How often OSGD takes the batch of each rank: γ_j of `eq:osgd-loss`, as (len(ranks),) float64.
 
     OSGD draws k of `total` batches and takes the q with the highest loss. The batch with the j-th highest loss is taken
     with probability
 
-    .. math:: \gamma_j = \sum_{l=0}^{q-1} \binom{j-1}{l} \binom{total - j}{k - l - 1} \Big/ \binom{total}{k},
+        γ_j = Σ_{l=0..q−1} C(j−1, l) · C(total−j, k−l−1) / C(total, k),
 
     and they sum to q. The binomials overflow early and their logarithms cancel, so neither is used. All weights at once
     come from their differences, which are positive and follow from each other. Given ranks are computed one by one: the
@@ -56,9 +56,9 @@ def order_weights(total: int, k: int, q: int, *, ranks: Sequence[int] | None = N
 
 
 def _all_weights(total: int, k: int, q: int) -> Tensor:
-    r"""The weights of all ranks, from their differences.
+    """The weights of all ranks, from their differences.
 
-    .. math:: \gamma_j - \gamma_{j+1} = \binom{j-1}{q-1} \binom{total-j-1}{k-q-1} \Big/ \binom{total}{k}
+        γ_j − γ_{j+1} = C(j−1, q−1) · C(total−j−1, k−q−1) / C(total, k)
 
     for q ≤ j ≤ total - k + q, and 0 elsewhere. Each follows from the one before by a ratio of small integers.
     """
@@ -100,9 +100,9 @@ def _chance_in_top(total: int, k: int, q: int, above: Tensor, below: Tensor) -> 
 
 
 def ordered_loss(u: Tensor, v: Tensor, *, batch_size: int, k: int, q: int, temperature: float | Tensor = 1.0) -> Tensor:
-    r"""The objective that OSGD follows on u: (N, d), v: (N, d): all batches, weighted by the rank of their loss.
+    """The objective that OSGD follows on u: (N, d), v: (N, d): all batches, weighted by the rank of their loss.
 
-    .. math:: \tilde L(U, V) = \frac1q \sum_{j=1}^{\binom NB} \gamma_j L(U_{(j)}, V_{(j)})
+        L̃(U, V) = 1/q Σ_{j=1..C(N, B)} γ_j L(U_(j), V_(j))
 
     (`eq:osgd-loss`) with L of `paper.contrastive_loss`, where batch (j) has the j-th highest loss and γ are the
     `order_weights`. It is the expected mean loss of the q batches that a step takes. For k = q it is the mean over all

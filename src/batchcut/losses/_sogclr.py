@@ -16,18 +16,16 @@ from ._validate import check_pair
 def sogclr_loss(
     u: Tensor, v: Tensor, log_average: Tensor, *, temperature: float, gamma: float
 ) -> tuple[Tensor, Tensor]:
-    r"""SogCLR's estimator for two views u: (n, d), v: (n, d), given the averages so far; returns the new ones too.
+    """SogCLR's estimator for two views u: (n, d), v: (n, d), given the averages so far; returns the new ones too.
 
     Rows are scaled to unit length, and the mean is over all views. With z the 2n views, g_i the mean of
-    :math:`e^{z_i \cdot z_j / \tau}` over the 2n - 2 views of other samples, and s_i the moving average of the sample
+    e^{z_i·z_j/τ} over the 2n - 2 views of other samples, and s_i the moving average of the sample
     that i shows,
 
-    .. math::
-        a_i = (1 - \gamma) s_i + \gamma g_i, \qquad
-        L = \frac1{2n} \sum_{i=1}^{2n} \Big( - z_i \cdot z_{p(i)}
-            + \frac1{2n-2} \sum_j \frac{[e^{z_i \cdot z_j / \tau}]}{[a_i]} z_i \cdot z_j \Big)
+        a_i = (1 − γ) s_i + γ g_i,
+        L = 1/(2n) Σ_{i=1..2n} ( − z_i·z_p(i) + 1/(2n−2) Σ_j [e^{z_i·z_j/τ}] / [a_i] · z_i·z_j )
 
-    where brackets stop the gradient, so that it is that of :math:`-z_i \cdot z_{p(i)} + \tau \log g_i` with the average
+    where brackets stop the gradient, so that it is that of −z_i·z_p(i) + τ log g_i with the average
     in place of the batch's own g_i in the denominator (Yuan et al. 2022). So its gradient is about τ times that of
     `nt_xent`, SimCLR's, of a batch as large as the average reaches back. The two views of a sample share s, and each
     has its own a, as in the authors' code; the next s is the mean of the two. Averages are kept as logarithms, since

@@ -1,9 +1,9 @@
 """Run folders, or a plan with its embeddings, in; one self-contained page of HTML out; nothing here trains."""
 
 from ._compare import Comparison as Comparison
-from ._compare import Gain as Gain
 from ._compare import Group as Group
 from ._compare import compare as compare
+from ._gain import Gain as Gain
 from ._page import write_report as write_report
 from ._plan_page import write_plan_report as write_plan_report
 from ._run import Run as Run
@@ -21,6 +21,7 @@ from ._search import read_search as read_search
 from ._search import rounded as rounded
 from ._search import shortened_features as shortened_features
 from ._search import write_search as write_search
+from ._verdict import finding as finding
 
 # What makes, keeps and asks an index is for the demo alone, but for what it gives.
 __all__ = [

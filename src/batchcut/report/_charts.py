@@ -1,6 +1,6 @@
 """The charts of the page, each with its words and its table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,33 +66,35 @@ def time_chart(comparison: Comparison) -> Chart:
 
 def loss_histograms(comparison: Comparison) -> list[Chart]:
     """Histograms of the loss of single batches, by method, for some epochs from the first to the last."""
-    pooled = [_pooled_losses(group) for group in comparison.groups]
-    epochs = sorted({epoch for one in pooled for epoch in one})
+    pooled = [(group, _pooled_losses(group)) for group in comparison.groups]
+    epochs = sorted({epoch for _, one in pooled for epoch in one})
     if not epochs:
         return []
-    edges = shared_edges([losses for one in pooled for losses in one.values()])
     chosen = [epochs[at] for at in np.unique(np.linspace(0, len(epochs) - 1, _EPOCHS).round().astype(int))]
+    return histograms(
+        {
+            f"Epoch {epoch + 1}": [
+                (group.label, group.place % STYLES, one[epoch]) for group, one in pooled if epoch in one
+            ]
+            for epoch in chosen
+        }
+    )
+
+
+def histograms(parts: Mapping[str, Sequence[tuple[str, int, Array]]]) -> list[Chart]:
+    """A chart for each title: of labels, styles and batch losses (n,); all on the same axes."""
+    edges = shared_edges([losses for part in parts.values() for *_, losses in part])
     shares = {
-        epoch: [
-            (group.place % STYLES, np.histogram(one[epoch], edges)[0] / len(one[epoch]))
-            for group, one in zip(comparison.groups, pooled, strict=True)
-            if epoch in one
-        ]
-        for epoch in chosen
+        title: [(style, np.histogram(losses, edges)[0] / len(losses)) for _, style, losses in part]
+        for title, part in parts.items()
     }
-    high = max(float(heights.max()) for row in shares.values() for _, heights in row)
+    high = max(float(heights.max()) for part in shares.values() for _, heights in part)
     charts = []
-    for epoch in chosen:
-        cells = [
-            [group.label, *(number(float(value)) for value in np.quantile(one[epoch], _QUANTILES))]
-            for group, one in zip(comparison.groups, pooled, strict=True)
-            if epoch in one
-        ]
+    for title, part in parts.items():
+        cells = [[label, *(number(float(v)) for v in np.quantile(losses, _QUANTILES))] for label, _, losses in part]
         words = "; ".join(f"{row[0]} median {row[3]}" for row in cells)
-        title = f"Epoch {epoch + 1}"
-        svg = outline_chart(
-            edges, shares[epoch], high=high, name=f"Batch loss, {title}", summary=words + ".", x_label="batch loss"
-        )
+        name, drawn = f"Batch loss, {title}", shares[title]
+        svg = outline_chart(edges, drawn, high=high, name=name, summary=f"{words}.", x_label="batch loss")
         columns = ("method", "lowest", "quarter", "median", "three quarters", "highest")
         charts.append(Chart(title=title, svg=svg, columns=columns, rows=cells))
     return charts

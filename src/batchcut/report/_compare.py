@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ._gain import Gain, gain_over
 from ._labels import Task, labels_of, task_names, task_of
 from ._run import Array, Run, Tree
 
 _ORDER = ("Shuffle", "Ordered", "Spectral", "Cut")
 _BASELINE = "Shuffle"
 _POINTS = 40
+_NOT_OF_THE_MODEL = ("seed", "selection.", "data.", "views.", "evaluation.", "keeping.", "machine.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,9 +52,15 @@ class Group:
         return tuple(run for run in self.runs if run.result is not None)
 
     @property
+    def scores(self) -> dict[int, float]:
+        """The last top-1 accuracy of each run that is finished, by seed."""
+        found = {run.seed: run.events("evaluation") for run in self.finished}
+        return {seed: float(events[-1]["top1"]) for seed, events in found.items() if events}
+
+    @property
     def finals(self) -> list[float]:
-        """The last top-1 accuracy of each run that is finished."""
-        return list(last_scores(self).values())
+        """The same without the seeds."""
+        return list(self.scores.values())
 
     @property
     def top1(self) -> float:
@@ -68,12 +76,6 @@ class Group:
     def steps(self) -> int:
         """How many steps the longest run has taken."""
         return max((int(event["step"]) for run in self.runs for event in run.metrics if "step" in event), default=0)
-
-    @property
-    def mean_loss(self) -> float:
-        """The mean over all batches that were trained on."""
-        losses = [_batch_losses(run)[1] for run in self.runs]
-        return float(np.concatenate(losses).mean()) if any(map(len, losses)) else float("nan")
 
     @property
     def planned_losses(self) -> tuple[float, float] | None:
@@ -110,26 +112,6 @@ class Group:
         return _curve([_binned(steps, losses, size) for steps, losses in series])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gain:
-    """How far a method is above shuffled batches, over the seeds that both have.
-
-    Attributes:
-        mean: of the differences of the last top-1 accuracies, seed by seed.
-        standard_error: of that mean; not a number with a single seed.
-        seeds: how many there are.
-    """
-
-    mean: float
-    standard_error: float
-    seeds: int
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the mean is at least three standard errors."""
-        return self.mean > 0 and self.mean >= 3 * self.standard_error
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
     """All groups, the shuffled one first; task by task, where there are several.
@@ -153,31 +135,35 @@ class Comparison:
             Comparison(groups=tuple(part), task=name) for part, name in zip(found.values(), names, strict=True)
         )
 
-    @property
-    def baseline(self) -> Group | None:
-        """The shuffled group that the others are compared with; None where there is none, or more than one."""
-        found = [group for group in self.groups if group.method == _BASELINE]
+    def baseline(self, group: Group) -> Group | None:
+        """The shuffled group to compare with: that which differs in the batches alone, or the only one; else None."""
+        shuffled = [one for one in self.groups if one.method == _BASELINE]
+        alike = [one for one in shuffled if not differences(one, group)]
+        found = alike or shuffled
         return found[0] if len(found) == 1 else None
 
     def gain(self, group: Group) -> Gain | None:
-        """How far the group ends above shuffled batches; None where no seed is finished in both."""
-        base = {} if self.baseline is None else last_scores(self.baseline)
-        differences = [score - base[seed] for seed, score in last_scores(group).items() if seed in base]
-        if not differences:
-            return None
-        count = len(differences)
-        error = statistics.stdev(differences) / count**0.5 if count > 1 else float("nan")
-        return Gain(mean=statistics.fmean(differences), standard_error=error, seeds=count)
+        """How far the group ends above shuffled batches; None where there is nothing to compare."""
+        base = self.baseline(group)
+        return None if base is None or base is group else gain_over(group.scores, base.scores)
 
     def steps_to_baseline(self, group: Group) -> int | None:
         """The first scored step from which on the group's mean accuracy stays no lower than shuffled batches' last."""
-        if self.baseline is None or not self.baseline.finals:
+        base = self.baseline(group)
+        if base is None or not base.scores:
             return None
         curve = group.accuracy()
-        reached = curve.mean >= self.baseline.top1 - 1e-12
+        reached = curve.mean >= base.top1 - 1e-12
         below = np.flatnonzero(~reached)
         first = int(below[-1]) + 1 if len(below) else 0
         return int(curve.steps[first]) if first < len(reached) else None
+
+
+def differences(one: Group, other: Group) -> list[str]:
+    """The settings of the encoder and its training in which two groups differ, beside how batches are chosen."""
+    first, second = (flattened(group.runs[0].config) for group in (one, other))
+    names = [name for name in first | second if not name.startswith(_NOT_OF_THE_MODEL)]
+    return [name for name in names if first.get(name) != second.get(name)]
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -207,12 +193,6 @@ def flattened(tree: Tree, prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
-
-
-def last_scores(group: Group) -> dict[int, float]:
-    """The last top-1 accuracy of each run that is finished, by seed."""
-    scores = {run.seed: run.events("evaluation") for run in group.finished}
-    return {seed: float(events[-1]["top1"]) for seed, events in scores.items() if events}
 
 
 def _rank(run: Run, label: str) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os.path import commonprefix
+from pathlib import Path
 
 from ._run import Run
 
@@ -83,8 +84,15 @@ def _fewest(names: list[str], tables: list[dict[str, str]]) -> list[str]:
 def _values(name: str, values: list[str]) -> list[str]:
     """What to say of a setting: its last name and value; of names of data, which are paths, only what differs."""
     if name == "data.name":
-        return _without_what_is_common(values)
+        short = [short_name(value) for value in values]
+        return _without_what_is_common(short if len(set(short)) == len(set(values)) else values)
     return [f"{name.rpartition('.')[2]} {value}" for value in values]
+
+
+def short_name(name: str) -> str:
+    """The name of data, of which a path shows its end."""
+    kind, colon, path = name.partition(":")
+    return f"{kind}{colon}{Path(path).name}" if colon else kind
 
 
 def _without_what_is_common(values: list[str]) -> list[str]:

@@ -24,6 +24,7 @@ from ._compare import Comparison, Group, compare, flattened
 from ._coverage import chance_of_same_class, coverages
 from ._explorer import KINDS, explorer_data, shown_plans
 from ._geometry import geometries
+from ._labels import short_name
 from ._run import Run, read_runs
 from ._samples import Samples, files_of, read_texts, samples_of
 from ._search import SearchIndex, search_facts
@@ -135,18 +136,19 @@ def _content(runs: Sequence[Run], texts: list[str] | None) -> dict[str, Any]:
 
 
 def _row(comparison: Comparison, group: Group) -> dict[str, Any]:
-    reached, losses = comparison.steps_to_baseline(group), group.planned_losses
+    reached, losses, gain = comparison.steps_to_baseline(group), group.planned_losses, comparison.gain(group)
     steps = "never" if reached is None else f"{reached:,} of {group.steps:,}"
+    base = comparison.baseline(group)
     return {
         "task": comparison.task,
         "label": group.label,
         "key": key_mark(group.place % STYLES),
         "seeds": len(group.runs),
         "top1": percent(group.top1),
-        "spread": f"± {group.spread * 100:.2g}" if math.isfinite(group.spread) else "",
-        "to_baseline": "–" if comparison.baseline is None else steps,
+        "spread": f"± {group.spread * 100:.1f}" if math.isfinite(group.spread) else "",
+        "gain": "–" if gain is None else gain.points,
+        "to_baseline": "–" if base in (None, group) else steps,
         "planning": f"{group.seconds('planning'):.2f}",
-        "loss": number(group.mean_loss),
         "effective": f"{group.effective_size:,.0f}" if math.isfinite(group.effective_size) else "–",
         "planned": "–" if losses is None else f"{number(losses[0])} against {number(losses[1])}",
     }
@@ -158,15 +160,9 @@ def _setting(runs: Sequence[Run]) -> str:
     sizes = {run.batch_size for run in runs}
     temperatures = {run.temperature for run in runs}
     seeds = sorted({run.seed for run in runs})
-    parts = [f"data {', '.join(map(_short_name, sorted(names)))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
+    parts = [f"data {', '.join(map(short_name, sorted(names)))}", f"batch size {', '.join(map(str, sorted(sizes)))}"]
     parts.append(f"temperature {', '.join(map(str, sorted(temperatures)))}")
     return ", ".join([*parts, f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"])
-
-
-def _short_name(name: str) -> str:
-    """The name of data, of which a path shows its end."""
-    kind, colon, path = name.partition(":")
-    return f"{kind}{colon}{Path(path).name}" if colon else kind
 
 
 def _differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:

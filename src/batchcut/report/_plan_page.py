@@ -10,13 +10,13 @@ from batchcut._errors import invalid, wrong_type
 from batchcut._files import check_target
 from batchcut.selection import BatchPlan, Shuffle, as_array, prospects, typical_batches, unit_rows
 
-from ._charts import Chart
+from ._charts import histograms
 from ._coverage import chance_of_same_class, same_class_share
 from ._explorer import KINDS, ShownPlan, contrastive_loss, explorer_data, plan_with, suspected_pairs
 from ._page import filled, script_data, write_page
 from ._run import Array
 from ._samples import Samples, given_samples
-from ._svg import key_mark, number, outline_chart, percent, shared_edges
+from ._svg import key_mark, number, percent
 
 _SHOWN = 4096  # samples whose batches can be looked at
 _PLANNED, _SHUFFLED = 3, 0  # the styles of their lines
@@ -51,8 +51,14 @@ def write_plan_report(
 ) -> Path:
     """Writes a page on the batches of a plan and returns its path; nothing else of a training is needed.
 
-    All is measured by the embeddings given, planned and shuffled batches alike. A loader's bank has them, as they are
-    by now: `write_plan_report(loader.plan, loader.bank.u, loader.bank.v, "plan.html")`.
+    All is measured by the embeddings given, planned and shuffled batches alike. Whatever plans has a plan after its
+    first planned epoch, and a bank with the embeddings as they are by now:
+
+        write_plan_report(loader.plan, loader.bank.u, loader.bank.v, "plan.html")
+
+    `loader` is the `PlannedLoader` of a plain loop, of Lightning or of accelerate; or `trainer.sampler` of a
+    `PlanningTrainer`; or, with sentence-transformers, `planned.samplers[0]` of `planned = PlannedTexts(trainer)`, to
+    which `texts=dataset["anchor"]` adds what the samples are.
 
     Args:
         plan: The batches.
@@ -98,6 +104,8 @@ def _content(plan: BatchPlan, u: Array, v: Array, samples: Samples) -> dict[str,
     now = now.measured(u, v) if every else now
     shown = plan_with(_kept(now, shuffled, u, v), plan.method, now)
     data, sheet = explorer_data([shown], samples)
+    drawn = [("Shuffle", _SHUFFLED, beside.losses), (plan.method, _PLANNED, measured.losses)]
+    (histogram,) = histograms({"Loss of each batch": drawn})
     then = plan if not np.allclose(plan.losses, measured.losses, rtol=_SAME, atol=_SAME) else None
     return {
         "finding": " ".join(prospects(u, v, now).sentences if every else ()) or _few(len(known), plan),
@@ -110,7 +118,7 @@ def _content(plan: BatchPlan, u: Array, v: Array, samples: Samples) -> dict[str,
             {"label": plan.method, "key": key_mark(_PLANNED, marked=False)},
             {"label": "Shuffle", "key": key_mark(_SHUFFLED, marked=False)},
         ],
-        "histogram": _histogram(plan.method, measured.losses, beside.losses),
+        "histogram": histogram,
         "samples": samples,
         "sheet": sheet,
         "explorer": script_data(data) if data["samples"] else "",
@@ -195,26 +203,6 @@ def _negatives(shown: ShownPlan, measured: Measured, beside: Measured, samples: 
     columns = ["batches", "suspected", "within the margin", "of one group", *(["of one class"] if classes else [])]
     chance = percent(chance_of_same_class(samples.labels)) if classes else ""
     return {"columns": columns, "rows": [_row(row, len(columns)) for row in rows], "chance": chance}
-
-
-def _histogram(method: str, planned: Array, shuffled: Array) -> Chart:
-    edges = shared_edges([planned, shuffled])
-    heights = [np.histogram(losses, edges)[0] / len(losses) for losses in (shuffled, planned)]
-    quantiles = (0.0, 0.25, 0.5, 0.75, 1.0)
-    cells = [
-        [label, *(number(float(value)) for value in np.quantile(losses, quantiles))]
-        for label, losses in ((method, planned), ("Shuffle", shuffled))
-    ]
-    svg = outline_chart(
-        edges,
-        list(zip((_SHUFFLED, _PLANNED), heights, strict=True)),
-        high=max(float(one.max()) for one in heights),
-        name="Batch loss",
-        summary="; ".join(f"{row[0]} median {row[3]}" for row in cells) + ".",
-        x_label="batch loss",
-    )
-    columns = ("method", "lowest", "quarter", "median", "three quarters", "highest")
-    return Chart(title="Loss of each batch", svg=svg, columns=columns, rows=cells)
 
 
 def _setting(plan: BatchPlan) -> str:

@@ -110,7 +110,7 @@ def outline_chart(
 ) -> str:
     """Histograms over the same edges: (n + 1,), as outlines; shares holds a style and (n,) heights for each."""
     width, height = 300, 190
-    x = Scale(low=float(edges[0]), high=float(edges[-1]), start=40, end=width - 10)
+    x = Scale(low=float(edges[0]), high=float(edges[-1]), start=52, end=width - 10)
     y = Scale(low=0, high=high, start=height - 40, end=10)
     parts = [_frame(x, y, x_label, "share of batches", number, percent, ticks=4)]
     for style, heights in shares:

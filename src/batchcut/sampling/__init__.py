@@ -14,7 +14,7 @@ from ._streams import StreamPlanner as StreamPlanner
 
 # isort: split
 # For frameworks, which find it in `PlannedBatchSampler.sampler`.
-from ._sampler import EpochSampler as EpochSampler
+from ._pass import EpochSampler as EpochSampler
 
 # isort: split
 # For our trainings and integrations.

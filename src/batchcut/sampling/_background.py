@@ -22,11 +22,11 @@ _SMALLEST = 1e-6
 
 
 def share_of(agreement: Tensor, alignment: Tensor) -> Tensor:
-    r"""ρ: (), the share of the negatives' mass that old embeddings deserve.
+    """ρ: (), the share of the negatives' mass that old embeddings deserve.
 
     An old embedding stands for its sample as far as it points where the sample's embedding points now: by a cosine a
     (the agreement), on average. The yardstick is the cosine p of the two sides of a sample (the alignment), which is
-    what the model itself calls the same. So :math:`\rho = 0.15 \, (2 a / p - 1)`, from 0 where a ≤ p / 2, and where
+    what the model itself calls the same. So ρ = 0.15 (2a / p − 1), from 0 where a ≤ p / 2, and where
     nothing is known, to 0.15 where a ≥ p. Views of images, drawn anew each time, got 0 throughout a run on CIFAR-100.
     """
     worth = 2 * agreement / alignment.clamp(min=_SMALLEST) - 1

@@ -6,23 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
-from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
-from batchcut.selection import kernel
+from batchcut._errors import check_integer, invalid, wrong_type
 
-from ._bank_file import LARGEST_COSINE, LATEST, NEVER, Storage, in_file, in_memory, room_beside, width_in_file
+from ._bank_file import NEVER, Storage, in_file, in_memory, room_beside, width_in_file
+from ._bank_state import check_bank_state
 from ._batch import Embed, embedded, evaluating, usable
-from ._distributed import check_same, largest_of_all, mean_of_all, newest_of_all, take_from_owners
+from ._distributed import mean_of_all, newest_of_all, take_from_owners
+from ._recording import write_good, write_plain
+from ._together import Processes
 
 _ROWS_AT_ONCE = 65_536
-_SAMPLES_REMEMBERED = 1024
-"""By the agreement: few enough to follow training, many enough for the cosines of one batch not to decide."""
 
 
 class EmbeddingBank:
@@ -153,38 +150,16 @@ class EmbeddingBank:
 
     def _keep_rows(self, index: Tensor, u: Tensor, v: Tensor) -> None:
         """Keeps rows that were checked, and are in the bank's precision and on its device."""
-        if not (self._is_plain and self._written(index, u, v)):
+        if not write_plain(self._kept, index, u, v):
             self._record_good(index, u, v, torch.full_like(index, self.clock))
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether the compiled way is open, which decides nothing but does in microseconds what most records need."""
-        return self.device.type == "cpu" and self.dtype == torch.float32
-
-    def _written(self, index: Tensor, u: Tensor, v: Tensor) -> bool:
-        """Writes the rows, if all are usable and none is of the same sample as another."""
-        bank = (self.u.numpy(), self.v.numpy(), self.recorded_at.numpy())
-        rows = (index.contiguous().numpy(), u.contiguous().numpy(), v.contiguous().numpy())
-        return bool(_write_rows(*rows, *bank, self.clock, self._cosines.numpy()))
-
     def _record_good(self, index: Tensor, u: Tensor, v: Tensor, at: Tensor) -> None:
-        """Keeps of each sample the last good row, without a value that the host would have to wait for.
+        """Keeps the good ones of rows at places index: (b,), recorded when the clock showed at: (b,)."""
+        self._refused += write_good(self._kept, index, u, v, at)
 
-        Rows are at places index: (b,), and were recorded when the clock showed at: (b,).
-        """
-        good = usable(u) & usable(v)
-        self._refused += (~good).sum()
-        last = _last_good(index, good)  # written in parallel, u and v could otherwise be of different rows
-        u, v, good, at = u[last], v[last], good[last], at[last]
-        seen = self.recorded_at[index] >= 0
-        olds, news = torch.cat([self.u[index], self.v[index]]).float(), torch.cat([u, v]).float()
-        agreement = cosine_similarity(olds, news).unflatten(0, (2, -1)).mean(dim=0)
-        alignment = cosine_similarity(u.float(), v.float())
-        self._cosines[0] = _moved(self.agreement, agreement, good & seen)
-        self._cosines[1] = _moved(self.alignment, alignment, good)
-        self.u[index] = torch.where(good[:, None], u, self.u[index])
-        self.v[index] = torch.where(good[:, None], v, self.v[index])
-        self.recorded_at[index] = torch.where(good, at, self.recorded_at[index])
+    @property
+    def _kept(self) -> Storage:
+        return Storage(self.u, self.v, self.recorded_at, self._clock, self._cosines, self._lock)
 
     def fill(
         self, embed: Embed, loader: Iterable[tuple[Tensor, Any]], *, progress: Callable[[int], None] | None = None
@@ -211,18 +186,30 @@ class EmbeddingBank:
 
         Called by all processes together. Of records equally new, that of the lowest rank is taken.
         """
-        width = largest_of_all(self.dim, self.recorded_at, group)
-        if self.dim == 0 < width:  # nothing was recorded here yet
-            self._open(width, self.device)
-        check_same("the size (n, dim) of a bank", (self.n, self.dim), self.recorded_at, group)
-        if width == 0:
+        processes = Processes(dist.get_rank(group), dist.get_world_size(group), group)
+        clock = self._agree(processes)
+        if self.dim == 0:
             return
         newest, mine = newest_of_all(self.recorded_at, group)
         for side in (self.u, self.v):
             take_from_owners(side, mine, group)
         self.recorded_at.copy_(newest)
         self._cosines.copy_(mean_of_all(self._cosines, group))
-        self._clock[0] = largest_of_all(self.clock, self.recorded_at, group)
+        self._clock[0] = clock
+
+    def _agree(self, processes: Processes) -> int:
+        """Makes sure that the banks of all processes are alike, as wide as any of them is; gives the latest clock."""
+        told = processes.gather((self.dim, self.clock))
+        width = max(dim for dim, _ in told)
+
+        def open_as_wide() -> None:
+            if self.dim == 0 < width:  # nothing was recorded here yet
+                self._open(width, self.device)
+
+        processes.each(open_as_wide)
+        kind = (self.n, self.dim, str(self.dtype))
+        processes.check_same("the size (n, dim) and the precision of a bank", kind)
+        return max(clock for _, clock in told)
 
     @torch.no_grad()
     def snapshot(self) -> "EmbeddingBank":
@@ -273,21 +260,7 @@ class EmbeddingBank:
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Refuses what is not the state of a bank of the same size."""
-        rule = "be of an EmbeddingBank, with u, v, recorded_at, clock and cosines"
-        if not isinstance(state, Mapping):
-            raise wrong_type("state", rule, state)
-        if not set(state) >= {"u", "v", "recorded_at", "clock", "cosines"}:
-            raise invalid("state", rule, sorted(map(str, state)))
-        for name in ("u", "v", "recorded_at"):
-            _check_kind(f"state[{name!r}]", state[name], integers=name == "recorded_at")
-        width = int(state["u"].shape[-1]) if state["u"].ndim == 2 and 0 in (self.dim, state["u"].shape[1]) else self.dim
-        rows = len(self.held)
-        for name, shape in {"u": (rows, width), "v": (rows, width), "recorded_at": (rows,)}.items():
-            if tuple(state[name].shape) != shape:
-                raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
-        latest = max(NEVER, int(state["recorded_at"].max()))
-        check_integer("state['clock']", state["clock"], at_least=latest + 1, at_most=LATEST)
-        _check_cosines("state['cosines']", state["cosines"])
+        check_bank_state(state, rows=len(self.held), width=self.dim)
 
     def warn_of_refused(self, *, stacklevel: int = 2) -> None:
         """Says, once, that rows were not recorded because they were not finite or zero."""
@@ -305,7 +278,7 @@ class EmbeddingBank:
         if self.path is None or dim == 0:
             self._keep(in_memory(len(self.held), dim, self.dtype, device))
         else:
-            self._keep(in_file(self.path, len(self.held), dim, self.dtype))
+            self._keep(in_file(self.path, self.held, self.n, dim, self.dtype))
         self._refused = torch.zeros((), dtype=torch.long, device=device)
 
     def _keep(self, storage: Storage) -> None:
@@ -356,96 +329,12 @@ class EmbeddingBank:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self.path is not None and "u" not in state:
-            self._keep(in_file(self.path, len(self.held), width_in_file(self.path), self.dtype))
+            self._keep(in_file(self.path, self.held, self.n, width_in_file(self.path), self.dtype))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n}, {self.dim}, dtype={self.dtype}, coverage={self.coverage:.1%})"
 
 
-def _check_kind(argument: str, value: object, *, integers: bool) -> None:
-    if not isinstance(value, Tensor):
-        raise wrong_type(argument, "be a torch tensor", value)
-    if integers and (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
-        raise wrong_dtype(argument, "hold integers", str(value.dtype))
-    if not integers and not value.is_floating_point():
-        raise wrong_dtype(argument, "hold floats", str(value.dtype))
-
-
-def _check_cosines(argument: str, value: object) -> None:
-    rule = "be a list of two cosines, or None where there is none"
-    if not isinstance(value, (list, tuple)) or any(type(x) not in (int, float, type(None)) for x in value):
-        raise wrong_type(argument, rule, value)
-    if len(value) != 2 or not all(x is None or abs(x) <= LARGEST_COSINE for x in value):
-        raise invalid(argument, rule, value)
-
-
 def _width_of(u: object) -> int:
     """The width of embeddings (b, d); 1 of what is none, and refused by its shape or its type."""
     return int(u.shape[1]) if isinstance(u, Tensor) and u.ndim == 2 and u.shape[1] else 1
-
-
-def _moved(mean: Tensor, cosines: Tensor, known: Tensor) -> Tensor:
-    """A mean: () moved towards that of those cosines: (b,) that are known: (b,)."""
-    count = known.sum()
-    new = cosines.where(known, 0.0).sum() / count
-    moved = torch.where(mean.isnan(), new, new + torch.exp(-count / _SAMPLES_REMEMBERED) * (mean - new))
-    return torch.where(count > 0, moved, mean)
-
-
-def _last_good(index: Tensor, good: Tensor) -> Tensor:
-    """(b,) for each row the place of the last good row with the same index: (b,), or the last, if none is good."""
-    order = (2 * index + good).argsort(stable=True)
-    return order[torch.searchsorted(index[order], index, right=True) - 1]
-
-
-Rows = NDArray[np.float32]
-Numbers = NDArray[np.int64]
-
-
-@kernel(fastmath={"contract", "nsz", "reassoc"})
-def _cosine(x: Rows, y: Rows) -> float:
-    """Of two vectors (d,), neither of which is zero."""
-    product = xx = yy = np.float32(0)
-    for k in range(len(x)):
-        product += x[k] * y[k]
-        xx += x[k] * x[k]
-        yy += y[k] * y[k]
-    return float(product / (math.sqrt(xx) * math.sqrt(yy)))
-
-
-@kernel(fastmath={"contract", "nsz", "reassoc"})
-def _write_rows(
-    index: Numbers, u: Rows, v: Rows, to_u: Rows, to_v: Rows, recorded_at: Numbers, clock: int, means: Rows
-) -> bool:
-    """Writes the rows u, v: (b, d) to places index: (b,), and the clock; or nothing, and returns False.
-
-    Compiled, since a step of training may take only a few milliseconds. Nothing is written if a row is not finite or is
-    zero, if its square is beyond float32, or if two have one place. Means: (2,) of cosines, agreement
-    and alignment, move as in `_moved`.
-    """
-    places = np.sort(index)
-    for i in range(1, len(places)):
-        if places[i] == places[i - 1]:
-            return False
-    for side in (u, v):
-        for i in range(len(side)):
-            total = np.float32(0)
-            for k in range(side.shape[1]):
-                total += side[i, k] * side[i, k]
-            if not 0 < total < math.inf:  # which NaN is not either
-                return False
-    counts, sums = np.zeros(2), np.zeros(2)
-    for i in range(len(index)):
-        place = index[i]
-        if recorded_at[place] >= 0:
-            counts[0] += 1
-            sums[0] += (_cosine(u[i], to_u[place]) + _cosine(v[i], to_v[place])) / 2
-        counts[1] += 1
-        sums[1] += _cosine(u[i], v[i])
-        to_u[place], to_v[place], recorded_at[place] = u[i], v[i], clock
-    for k in range(2):
-        if counts[k]:
-            new = sums[k] / counts[k]
-            before = new if math.isnan(means[k]) else means[k]
-            means[k] = new + math.exp(-counts[k] / _SAMPLES_REMEMBERED) * (before - new)
-    return True

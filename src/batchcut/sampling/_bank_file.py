@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import invalid
-from batchcut._files import make_once, try_lock, write_whole
+from batchcut._files import check_room, make_once, try_lock, write_whole
 
 from ._batch import usable
 
 _MAGIC = b"batchcut bank 2\n"
 _NUMBERS = [(name, "<i8") for name in ("n", "dim", "itemsize", "clock")]
 _HEADER = np.dtype([("magic", "S16"), *_NUMBERS, ("cosines", "<f4", 2)])
+_SHARE_BYTES = 16
+"""At the end of the file of a share: the number of its first sample, and of how many samples it is a share."""
 _KINDS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float16: np.dtype(np.float16)}
 
 
@@ -66,18 +68,20 @@ def in_memory(n: int, dim: int, dtype: torch.dtype, device: torch.device) -> Sto
     return Storage(u, v, torch.full((n,), NEVER, device=device), np.zeros(1, np.int64), cosines)
 
 
-def in_file(path: Path, n: int, dim: int, dtype: torch.dtype) -> Storage:
-    """The bank in a file, which is made, empty, if it is not there; any other file is refused and left as it is.
+def in_file(path: Path, held: range, of: int, dim: int, dtype: torch.dtype) -> Storage:
+    """The rows of samples `held`, out of so many, in a file, which is made, empty, if it is not there.
 
-    So is one that another process has open. Rows that are damaged, or were being written when a process was killed,
-    are left out, and a warning names them.
+    Any other file is refused and left as it is. So is one that another process has open. Rows that are damaged, or were
+    being written when a process was killed, are left out, and a warning names them.
     """
-    kind = _KINDS[dtype]
+    kind, n = _KINDS[dtype], len(held)
     rows_at = _HEADER.itemsize + 8 * n
+    share = b"" if n == of else np.array([held.start, of], "<i8").tobytes()
     size = rows_at + 2 * n * dim * kind.itemsize
     if not path.exists():
-        make_once(path, lambda: _create(path, n, dim, kind, size))
-    _check(path, n, dim, kind, size)
+        make_once(path, lambda: _create(path, n, dim, kind, size, share))
+    _check(path, n, dim, kind, size + len(share))
+    _check_share(path, held, of, size)
     lock, is_new = _locked(path)
     header = np.memmap(path, _HEADER, "r+", shape=(1,))
     recorded_at = np.memmap(path, np.int64, "r+", offset=_HEADER.itemsize, shape=(n,))
@@ -136,7 +140,8 @@ def bank_rows(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """
     header = _header(path)
     n, dim, kind = int(header["n"]), int(header["dim"]), np.dtype(f"<f{int(header['itemsize'])}")
-    _check(path, n, dim, kind, _HEADER.itemsize + 8 * n + 2 * n * dim * kind.itemsize)
+    size = _HEADER.itemsize + 8 * n + 2 * n * dim * kind.itemsize
+    _check(path, n, dim, kind, size, size + _SHARE_BYTES)
     recorded_at = np.memmap(path, np.int64, "r", offset=_HEADER.itemsize, shape=(n,))
     missing = int(np.count_nonzero(recorded_at < 0))
     if missing:
@@ -152,29 +157,44 @@ def width_in_file(path: Path) -> int:
 
 def room_beside(path: Path, n: int, dim: int) -> tuple[Tensor, Tensor]:
     """Room for two times (n, dim) float32 in a file without a name in the folder of another, gone when it is let go."""
+    check_room(path, 2 * 4 * n * dim)
     with tempfile.TemporaryFile(dir=path.parent) as file:
         u, v = torch.from_numpy(np.memmap(file, np.float32, "w+", shape=(2, n, dim)))
     return u, v
 
 
-def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
+def _create(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int, share: bytes) -> None:
+    check_room(path, size)
+
     def write(file: BinaryIO) -> None:
         file.write(np.array([(_MAGIC, n, dim, kind.itemsize, 0, np.nan)], _HEADER).tobytes())
         file.write(np.full(n, NEVER, np.int64).tobytes())
         file.truncate(size)
+        file.seek(size)
+        file.write(share)
 
     write_whole(path, write)
 
 
-def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], size: int) -> None:
+def _check(path: Path, n: int, dim: int, kind: np.dtype[Any], *sizes: int) -> None:
     header = _header(path)
     found = (int(header["n"]), int(header["dim"]), 8 * int(header["itemsize"]))
     if found != (n, dim, 8 * kind.itemsize):
         rule = f"hold a bank of {n} samples, {dim} wide, in float{8 * kind.itemsize}"
         raise invalid("path", rule, f"{found[0]} samples, {found[1]} wide, in float{found[2]}, in {path}")
-    if path.stat().st_size != size:
-        rule = f"hold {size} bytes, as a whole bank of this size does"
+    if path.stat().st_size not in sizes:
+        rule = f"hold {sizes[0]} bytes, as a whole bank of this size does"
         raise invalid("path", rule, f"{path.stat().st_size} in {path}")
+
+
+def _check_share(path: Path, held: range, of: int, place: int) -> None:
+    """Refuses the rows of other samples, of which there may be as many."""
+    if len(held) == of:
+        return
+    first, count = np.fromfile(path, "<i8", offset=place).tolist()
+    if (first, count) != (held.start, of):
+        rule = f"be that of samples {held.start} to {held.stop} of {of}, as this process has kept it"
+        raise invalid("path", rule, f"one from sample {first} on, of {count}, in {path}")
 
 
 def _header(path: Path) -> Any:

@@ -103,16 +103,6 @@ def many_processes() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def check_same(argument: str, numbers: tuple[int, ...], like: Tensor, group: dist.ProcessGroup | None) -> None:
-    """Refuses, on all processes, numbers that are not the same on all of them; to go on would crash the processes."""
-    mine = torch.tensor(numbers, device=_device(group, like))
-    ends = torch.cat([mine, -mine])
-    dist.all_reduce(ends, op=dist.ReduceOp.MAX, group=group)
-    high, low = ends[: len(numbers)], -ends[len(numbers) :]
-    if not torch.equal(high, low):
-        raise invalid(argument, "be the same in all processes", f"{numbers} here, and up to {tuple(high.tolist())}")
-
-
 def newest_of_all(recorded_at: Tensor, group: dist.ProcessGroup | None = None) -> tuple[Tensor, Tensor]:
     """The newest record of each sample in any process, (n,), and which of them are those of this process, (n,).
 
@@ -136,13 +126,6 @@ def take_from_owners(rows: Tensor, mine: Tensor, group: dist.ProcessGroup | None
         rows[block] = part.to(rows)
 
 
-def largest_of_all(number: int, like: Tensor, group: dist.ProcessGroup | None) -> int:
-    """The largest of a number that each process brings."""
-    largest = torch.tensor(number, device=_device(group, like))
-    dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=group)
-    return int(largest)
-
-
 def mean_of_all(numbers: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     """The mean of each of numbers: (n,) over the processes where it is not NaN; NaN if it is on all."""
     known = ~numbers.isnan()
@@ -153,8 +136,9 @@ def mean_of_all(numbers: Tensor, group: dist.ProcessGroup | None = None) -> Tens
 
 def numbers_of_all(numbers: Tensor, *, padding: int, group: dist.ProcessGroup | None = None) -> Tensor:
     """(world_size * most,) the numbers: (n,) of all processes; those that bring fewer than the most are padded."""
-    most = largest_of_all(len(numbers), numbers, group)
-    here = numbers.new_full((most,), padding, device=_device(group, numbers))
+    most = torch.tensor(len(numbers), device=_device(group, numbers))
+    dist.all_reduce(most, op=dist.ReduceOp.MAX, group=group)
+    here = numbers.new_full((int(most),), padding, device=most.device)
     here[: len(numbers)] = numbers
     parts = [torch.empty_like(here) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, here, group=group)

@@ -22,6 +22,8 @@ def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
     if len(seen) >= plan.batch_size:
         shuffled = shuffled_loss(bank, plan, average_views=sampler.average_views)
         figures["plan_times_shuffled"] = plan.mean_loss / max(shuffled, 1e-12)
+    if sampler.drop_conflicts:
+        figures["plan_left_out"] = float(sampler.left_out)
     return figures
 
 

@@ -31,6 +31,7 @@ class PlanSettings(TypedDict, total=False):
     seed: int
     groups: object
     drop_last: bool
+    drop_conflicts: bool
     average_views: bool
     replan_every: int
     shuffled_epochs: int
@@ -64,9 +65,9 @@ class PlannedLoader:
         bank: one of your own, in half precision, on another device, in a file, or a `ShardedBank`; as long as the data
             set.
         multiple_of: make the number of batches a multiple of this, for gradients that are accumulated.
-        settings: those of `PlannedBatchSampler`: selector, temperature, seed, groups, drop_last, average_views,
-            replan_every, shuffled_epochs, plan_ahead, background and progress; and those of `DataLoader` that have
-            nothing to do with which samples share a batch, such as num_workers, collate_fn and pin_memory.
+        settings: those of `PlannedBatchSampler`: selector, temperature, seed, groups, drop_last, drop_conflicts,
+            average_views, replan_every, shuffled_epochs, plan_ahead, background and progress; and those of `DataLoader`
+            that have nothing to do with which samples share a batch, such as num_workers, collate_fn and pin_memory.
 
     Attributes:
         dataset: that which was given.

@@ -106,8 +106,17 @@ def plan_shards(bank: ShardedBank, asked: Asked, told: Progress) -> BatchPlan:
     for first in range(0, len(bounds) - 1, processes.world_size):
         cells += _plan_some(bank, asked, processes, selector, dealt, first)
         processes.each(partial(told, len(cells) / (len(bounds) - 1)))
-    numbers = {"count": bank.n, "seed": asked.seed, "epoch": asked.epoch}
-    return join_cells(cells, **numbers, drop_last=asked.drop_last, started=started, stacklevel=2)
+    return join_cells(
+        np.concatenate([cell.batches for cell in cells]),
+        cells,
+        left_over=asked.resting,
+        count=bank.n,
+        seed=asked.seed,
+        epoch=asked.epoch,
+        drop_last=asked.drop_last,
+        started=started,
+        stacklevel=2,
+    )
 
 
 def _centers(bank: ShardedBank, asked: Asked, processes: Processes, threads: int) -> Floats:

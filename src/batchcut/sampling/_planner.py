@@ -66,6 +66,7 @@ class Planner:
     seed: int
     groups: Groups | None
     drop_last: bool
+    drop_conflicts: bool
     multiple_of: int
     sharding: Sharding
     told: bool
@@ -102,6 +103,13 @@ class Planner:
         rows = [row[row >= 0] for row in batches]
         return self.sharding.share(rows, multiple_of=self.multiple_of, cut=self._cuts(planned=planned))
 
+    def apart(self, batches: list[Indices], epoch: int) -> list[Indices]:
+        """The batches without samples that are in conflict with others of their batch, if those are to be left out."""
+        if self.groups is None or not self.drop_conflicts:
+            return batches
+        ranks = generator(Stream.CONFLICTS, self.seed, epoch).permutation(len(self.bank))
+        return self.groups.apart(batches, ranks)
+
     def _cuts(self, *, planned: bool) -> bool:
         """Whether batches are cut to be shared, so that no sample is left out; there may be none to keep."""
         return not self.drop_last and self.covers(planned=planned)
@@ -109,6 +117,8 @@ class Planner:
     def check_sizes(self) -> None:
         """Finds out now, and not after an epoch of training, whether there are batches for all."""
         count = len(self.bank)
+        if self.drop_conflicts and self.sharding.mode == "split" and self.sharding.world_size > 1:
+            raise invalid("drop_conflicts", "be False where batches are split, whose parts are equal", True)
         if self.drop_last and self.unit > count:
             rule = f"be at least {self.unit}, the samples of one step, where drop_last=True"
             raise invalid("the length of the bank", rule, count)

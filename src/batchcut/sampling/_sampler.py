@@ -1,10 +1,8 @@
 """Batches from a plan, for any loader."""
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 from torch.utils.data import Sampler
 
@@ -28,56 +26,10 @@ from ._ahead import PlanAhead, step_to_plan_at
 from ._background import draw_background
 from ._bank import EmbeddingBank
 from ._distributed import Batch, Sharding, many_processes
+from ._pass import EpochSampler, Pass, RecordingWatch
 from ._planner import Made, Planner, in_random_order
 from ._sampler_state import FORMAT, ahead_of, checked_identity, made_of
 from ._sharded_bank import ShardedBank
-
-_ENOUGH = 0.75
-"""The share of the samples drawn that must have been recorded: where batches are dealt twice, half are."""
-
-
-class EpochSampler(Sampler[int]):
-    """The samples of an epoch in order; where Lightning and accelerate look for `set_epoch`."""
-
-    def __init__(self, owner: "PlannedBatchSampler") -> None:
-        self._owner = owner
-
-    def set_epoch(self, epoch: int) -> None:
-        """Tells the batch sampler."""
-        self._owner.set_epoch(epoch)
-
-    def __iter__(self) -> Iterator[int]:
-        return (index for batch in self._owner for index in batch)
-
-
-class Pass(Iterator[list[int]]):
-    """One pass over the batches of an epoch, from a position on.
-
-    The batches are made when the first is drawn and not before: loaders make iterators that they throw away (each
-    DataLoader with workers makes two for its first pass, a StatefulDataLoader up to four after a restore).
-    """
-
-    def __init__(self, batches: Callable[[], list[Batch]], start: int) -> None:
-        self._batches = batches
-        self._made: list[Batch] | None = None
-        self.start = self.position = start
-        self.over = False
-
-    def __next__(self) -> list[int]:
-        if self._made is None:
-            self._made = self._batches()
-        if self.position >= len(self._made):
-            self.over = True
-            raise StopIteration
-        self.position += 1
-        indices: list[int] = self._made[self.position - 1].tolist()
-        return indices
-
-    @property
-    def samples(self) -> int:
-        """How many different samples a pass that is over has given; 0 for one that was left before."""
-        given = self._made[self.start :] if self._made and self.over else []
-        return len(np.unique(np.concatenate(given))) if given else 0
 
 
 class PlannedBatchSampler(Sampler[list[int]]):
@@ -99,6 +51,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
             only if they must.
         drop_last: where the numbers do not divide, leave out the remainder, other samples each epoch; if False, every
             sample is used every epoch, in some smaller batches.
+        drop_conflicts: where two of a group would share a batch, because they must, leave one of them out of the epoch,
+            drawn at random; that batch is then smaller. If False, they share it.
         multiple_of: make the number of batches a multiple of this, where a framework deals them out to processes.
         average_views: plan by the mean of the two embeddings of each sample: for sides that are views drawn at random,
             as in SimCLR, where the next epoch will draw others. Not for sides that stay as they are.
@@ -116,6 +70,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
     Attributes:
         epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
         plan: the last plan, for a closer look; None before the first one.
+        left_out: how many samples of this process's batches `drop_conflicts` left out of the epoch begun last.
         sampler: the `EpochSampler` that frameworks ask for.
     """
 
@@ -129,6 +84,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         seed: int = 0,
         groups: object = None,
         drop_last: bool = True,
+        drop_conflicts: bool = False,
         multiple_of: int = 1,
         average_views: bool = False,
         replan_every: int = 1,
@@ -140,6 +96,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
     ) -> None:
         _check_bank(bank)
         check_flag("drop_last", drop_last)
+        check_flag("drop_conflicts", drop_conflicts)
         check_flag("average_views", average_views)
         check_flag("background", background)
         if not isinstance(sharding, Sharding | None):
@@ -164,6 +121,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             seed=self.seed,
             groups=read_groups(groups, len(bank)),
             drop_last=drop_last,
+            drop_conflicts=drop_conflicts,
             multiple_of=check_integer("multiple_of", multiple_of, at_least=1),
             sharding=self.sharding,
             told=sharding is not None,
@@ -172,24 +130,25 @@ class PlannedBatchSampler(Sampler[list[int]]):
         )
         self._planner.check_sizes()
         if self.selector.covers:
-            warn_of_large_groups(self._planner.groups, self._planner.count(planned=False), stacklevel=2)
+            batches = self._planner.count(planned=False)
+            warn_of_large_groups(self._planner.groups, batches, stacklevel=2, drop_conflicts=drop_conflicts)
         self.plan: BatchPlan | None = None
+        self.left_out = 0
         self.sampler = EpochSampler(self)
         self.epoch = 0
         self._made: Made | None = None
         self._pass: Pass | None = None
         self._start, self._over = 0, False  # where the next pass begins, by a state; whether that was at its end
         self._set_by_caller = False
-        self._clock_before, self._samples_before = 0, 0  # of the bank when the last pass began, and drawn in it
-        self._resumed = False  # whether the pass under way began with a state: not all that it draws need be trained on
-        self._records = self._warned = False  # whether passes are recorded; whether it was said that one was not
+        self._watch = RecordingWatch()
         self._recorded, self._counts = 0, False  # batches of this epoch, by `record`; whether that is ever called
         self._ahead: PlanAhead | None = None
 
     @property
     def batch_size(self) -> int | None:
         """The size of each batch of this process; None where they differ, as frameworks expect."""
-        if not self.drop_last and len(self.bank) % self._planner.unit:
+        uneven = not self.drop_last and len(self.bank) % self._planner.unit
+        if uneven or (self.drop_conflicts and self._planner.groups is not None):
             return None
         return self._planner.batch_size // (self.sharding.world_size // self.sharding.batches_per_round)
 
@@ -197,6 +156,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def drop_last(self) -> bool:
         """Whether samples may be left out of an epoch."""
         return self._planner.drop_last
+
+    @property
+    def drop_conflicts(self) -> bool:
+        """Whether samples in conflict are left out of an epoch where they would share a batch."""
+        return self._planner.drop_conflicts
 
     @property
     def temperature(self) -> float:
@@ -257,8 +221,12 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
     @property
     def _step_to_plan_at(self) -> int:
-        steps = len(self) // (self.sharding.world_size if self.sharding.mode == "dealt" else 1)
-        return step_to_plan_at(steps, self.plan_ahead)
+        return step_to_plan_at(len(self) // self._dealt_to, self.plan_ahead)
+
+    @property
+    def _dealt_to(self) -> int:
+        """To how many processes a framework deals the batches of this sampler."""
+        return self.sharding.world_size if self.sharding.mode == "dealt" else 1
 
     @property
     def _plans_next(self) -> bool:
@@ -350,7 +318,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             self._go_to(epoch, position)
             self._over, self._recorded = bool(state["over"]), recorded
         self._ahead = ahead
-        self._resumed = True
+        self._watch.resume()
 
     def leave(self) -> None:
         """Says that the pass under way was left before its end: what a loader read ahead was not trained on."""
@@ -358,8 +326,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             self._pass.over = False
 
     def _go_to(self, epoch: int, start: int) -> None:
-        self._samples_before = 0 if self._pass is None or self._resumed else self._pass.samples
-        self._resumed &= self._pass is None
+        self._watch.leave(self._pass)
         self.epoch, self._start, self._over, self._pass, self._recorded = epoch, start, False, None, 0
         if self._ahead is not None and self._ahead.epoch == epoch:
             self._ahead.wait()  # now, before a loader forks its workers
@@ -397,48 +364,33 @@ class PlannedBatchSampler(Sampler[list[int]]):
         if made is None:
             plans = self._warm(epoch) and not self.selector.is_shuffle
             if plans:
-                self._check_recorded()
+                self._watch.check(self.bank, shares=self._dealt_to)
             made = self._made = self._new(epoch)
             self.plan = self.plan if made.plan is None else made.plan
             if plans and not made.planned:
-                self._warn(
+                self._watch.warn(
                     "nothing was recorded, so that this epoch is shuffled and not planned: call loader.record(u, v), "
                     "or bank.record(index, u, v), after each step, or fill the bank before"
                 )
-        self._clock_before = self.bank.clock
+        self._watch.begin(self.bank)
         batches = self._planner.batches_in(epoch, made)
         random = generator(Stream.BATCH_ORDER, self.seed, epoch)
         batches = in_random_order(batches, random, groups=self._planner.groups)
-        return self._planner.share(batches, planned=made.planned)
+        shared = self._planner.share(batches, planned=made.planned)
+        apart = self._planner.apart(shared, epoch)
+        self.left_out = sum(map(len, shared)) - sum(map(len, apart))
+        return apart
 
     def _new(self, epoch: int) -> Made:
         """Batches for an epoch that has none: those that were begun before, or else those made now."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead.epoch == epoch:
             return self._planner.finish(ahead)
-        if self.plan_ahead and self._records and not self._counts:
-            self._warn("plan_ahead needs sampler.record(index, u, v), or loader.record(u, v), in place of bank.record")
-        return self._planner.make(epoch, warm=self._warm(epoch))
-
-    def _check_recorded(self) -> None:
-        """Says, once, that little was recorded of what the last epoch has seen.
-
-        Nothing at all is little only after epochs of which something was: a bank may be filled once and for all.
-        """
-        drawn = self._samples_before // (self.sharding.world_size if self.sharding.mode == "dealt" else 1)
-        recorded = self.bank.recorded_since(self._clock_before) if drawn else 0
-        self._records |= recorded > 0
-        if self._records and recorded < _ENOUGH * drawn:
-            self._warn(
-                f"of {drawn} samples drawn in the last epoch {recorded} were recorded: call record after each step; "
-                "and if a framework deals out the batches of this sampler once more, give it a loader that "
-                "batchcut.integrations has prepared"
+        if self.plan_ahead and self._watch.records and not self._counts:
+            self._watch.warn(
+                "plan_ahead needs sampler.record(index, u, v), or loader.record(u, v), in place of bank.record"
             )
-
-    def _warn(self, message: str) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(f"{message} (said once)", RuntimeWarning, stacklevel=2)
+        return self._planner.make(epoch, warm=self._warm(epoch))
 
     def _identity(self) -> dict[str, Any]:
         """What must agree for a state to fit. Not the rank: the state of one process is that of all."""
@@ -453,6 +405,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "temperature": self.temperature,
             "groups": None if groups is None else groups.checksum,
             "drop_last": self.drop_last,
+            "drop_conflicts": self.drop_conflicts,
             "average_views": self.average_views,
             "replan_every": self.replan_every,
             "shuffled_epochs": self.shuffled_epochs,

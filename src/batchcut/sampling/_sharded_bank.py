@@ -104,12 +104,8 @@ class ShardedBank(EmbeddingBank):
         Called by all processes together. Of records equally new in two processes, one is taken.
         """
         processes = self.processes(group)
-        told = processes.gather((self.dim, self.clock))
-        width = max(dim for dim, _ in told)
-        if self.dim == 0 < width:  # nothing was recorded here yet
-            self._open(width, self.device)
-        processes.check_same("the size (n, dim) and the precision of a bank", (self.n, self.dim, str(self.dtype)))
-        if width == 0:
+        clock = self._agree(processes)
+        if self.dim == 0:
             return
         samples, places = processes.each(self._last_good_waiting)
         starts = np.searchsorted(samples, self.bounds)
@@ -121,7 +117,7 @@ class ShardedBank(EmbeddingBank):
         for piece in processes.pieces(counts, rows_for, self._kind):
             processes.each(partial(self._take, piece.rows))
         self._waiting = []
-        self._clock[0] = max(clock for _, clock in told)
+        self._clock[0] = clock
         cosines = np.array(processes.gather(self._cosines.tolist()))
         known = ~np.isnan(cosines)
         means = np.where(known, cosines, 0).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), np.nan)

@@ -1,18 +1,20 @@
 """Hard batches out of a stream, where samples have no indices: pools of batches planned anew, or the hardest kept."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut._errors import check_flag, check_integer, invalid, wrong_type
 from batchcut.selection import BatchPlan, Cut, Groups, Selector, check_selector, check_temperature, read_groups
 
 from ._batch import Embed, embedded, evaluating, join, length, take, usable
+from ._distributed import Batch as Indices
 from ._distributed import with_company
 
 Batch = TypeVar("Batch")
@@ -28,6 +30,9 @@ class StreamPlanner:
     model gives embeddings that are not finite goes out as it came; a warning says so once.
 
     `set_epoch` says which epoch the next pass is; until it is called for the first time, each pass is the next epoch.
+
+    `state_dict` holds the plan of the pool under way and its number, so that a training that was stopped goes on with
+    the same batches, from a stream that yields the same again.
 
     Args:
         stream: yields batches: tensors, arrays or lists, or tuples, lists and dictionaries of them.
@@ -68,6 +73,9 @@ class StreamPlanner:
         self.epoch = 0
         self.plan: BatchPlan | None = None
         self._begun = self._set_by_caller = self._warned = False
+        self._rows: list[Indices] | None = None  # the batches of the pool under way, None where it goes out as it came
+        self._pools_begun = self._given = 0  # how many pools there were with it, and how many of its batches were given
+        self._kept: _Kept | None = None  # where the next pass goes on
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is."""
@@ -78,14 +86,61 @@ class StreamPlanner:
         if self._begun and not self._set_by_caller:
             self.epoch += 1
         self._begun = True
+        self._pools_begun = self._given = 0
+        self._rows = None
         return self._pools(self.epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this pass is: the epoch, how many pools were begun, the batches of the last, how many were given."""
+        if not self.selector.covers:
+            raise invalid("selector", "be one that takes each sample once, to keep a state", repr(self.selector))
+        rows = None if self._rows is None else [row.tolist() for row in self._rows]
+        return {"epoch": self.epoch, "pools": self._pools_begun, "rows": rows, "given": self._given}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, skip: bool = True) -> None:
+        """Goes on from a state: the next pass, if it is of the same epoch, has the batches that remained.
+
+        What the stream yields before the pool under way is neither embedded nor planned again.
+
+        Args:
+            state: from `state_dict`.
+            skip: leave out the batches that were given; if False, as many others are in their place, and the caller
+                skips them.
+        """
+        self._kept = _Kept.of(state, skip=skip)
+        self.epoch, self._begun = self._kept.epoch, False
 
     def _pools(self, epoch: int) -> Iterator[Any]:
         batches = iter(self.stream)
+        kept, self._kept = self._kept, None
+        kept = kept if kept is not None and kept.epoch == epoch else None
         number = 0
         while pool := list(islice(batches, self.pool)):
-            yield from self._planned(pool, epoch, number)
+            self._pools_begun, self._rows, self._given = number + 1, None, 0
+            if kept is None or number >= kept.pools:
+                planned = self._planned(pool, epoch, number)
+            else:
+                planned = self._resumed(pool, kept, number)
+            for batch in planned:
+                self._given += 1
+                yield batch
             number += 1
+
+    def _resumed(self, pool: list[Any], kept: "_Kept", number: int) -> Iterator[Any]:
+        """A pool that was planned before a state was taken."""
+        if number < kept.pools - 1:
+            return iter(() if kept.skip else pool)
+        self._given = kept.given if kept.skip else 0
+        return islice(self._dealt(pool, kept.rows_of(sum(map(length, pool)))), self._given, None)
+
+    def _dealt(self, pool: list[Any], rows: list[Indices] | None) -> Iterator[Any]:
+        """The samples of a pool in batches of these places; as they came, if there are none."""
+        self._rows = rows
+        if rows is None:
+            return iter(pool)
+        samples = join(pool)
+        pool.clear()  # so that the samples are held once
+        return (take(samples, row.tolist()) for row in rows)
 
     def _planned(self, pool: list[Any], epoch: int, number: int) -> Iterator[Any]:
         size = max(length(batch) for batch in pool)  # not of the first: each worker's last batch is short
@@ -108,9 +163,7 @@ class StreamPlanner:
             temperature=self.temperature,
         )
         self.plan = replace(plan, epoch=epoch)
-        samples, rows = join(pool), with_company(list(self.plan))
-        pool.clear()  # so that the samples are held once
-        return (take(samples, row.tolist()) for row in rows)
+        return self._dealt(pool, with_company(list(self.plan)))
 
     def _groups_of(self, pool: list[Any], count: int) -> Groups | None:
         """Read here, so that not every pool with a large group warns."""
@@ -136,6 +189,47 @@ class StreamPlanner:
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Where a pass goes on: see `StreamPlanner.state_dict`."""
+
+    epoch: int
+    pools: int
+    rows: tuple[tuple[int, ...], ...] | None
+    given: int
+    skip: bool
+
+    @staticmethod
+    def of(state: object, *, skip: bool) -> "_Kept":
+        if not isinstance(state, Mapping):
+            raise wrong_type("state", "be of a StreamPlanner", state)
+        missing = {"epoch", "pools", "rows", "given"} - set(state)
+        if missing:
+            raise invalid("state", "be of a StreamPlanner", f"no {', '.join(sorted(missing))}")
+        epoch, pools, given = (
+            check_integer(f"state[{name!r}]", state[name], at_least=0) for name in ("epoch", "pools", "given")
+        )
+        check_flag("skip", skip)
+        rows = state["rows"]
+        if rows is not None:
+            if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) for row in rows):
+                raise wrong_type("state['rows']", "be None or a list of lists", rows)
+            places = [check_integer("state['rows']", place, at_least=0) for row in rows for place in row]
+            if sorted(places) != list(range(len(places))):
+                raise invalid("state['rows']", "hold each place of the pool once", f"{len(places)} places")
+            rows = tuple(tuple(row) for row in rows)
+        return _Kept(epoch, pools, rows, given, skip)
+
+    def rows_of(self, count: int) -> list[Indices] | None:
+        """The batches of a pool of so many samples."""
+        if self.rows is None:
+            return None
+        if sum(map(len, self.rows)) != count:
+            rule = f"have as many samples in pool {self.pools - 1} as before, {sum(map(len, self.rows))}"
+            raise invalid("stream", rule, count)
+        return [np.array(row, np.int64) for row in self.rows]
 
 
 class HardestOf(Generic[Batch]):

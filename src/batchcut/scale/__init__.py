@@ -15,6 +15,7 @@ A map, in the order of the steps:
 
 And what becomes of a plan:
 
+    _parquet.py        parquet files
     _samples.py        samples in files, which plans are about
     _tar_samples.py    those in WebDataset tars
     _parquet_samples.py  those that are rows of parquet files

@@ -49,7 +49,12 @@ class Block:
     @property
     def rows_path(self) -> Path:
         """Its samples, in the order of the centres they are nearest to."""
-        return Path(self.folder) / f"{self.number:06}.rows.npy"
+        return rows_path(self.folder, self.number)
+
+    @property
+    def groups_path(self) -> Path:
+        """Their groups, once more by themselves: to look at these alone takes few bytes."""
+        return groups_path(self.folder, self.number)
 
     @property
     def counts_path(self) -> Path:
@@ -59,6 +64,16 @@ class Block:
     def read(self) -> Rows:
         """Its samples as they lie in the files."""
         return self.shard.read(self.start, self.stop)
+
+
+def rows_path(folder: str, number: int) -> Path:
+    """Of the block with that number, see `Block.rows_path`."""
+    return Path(folder) / f"{number:06}.rows.npy"
+
+
+def groups_path(folder: str, number: int) -> Path:
+    """Of the block with that number, see `Block.groups_path`."""
+    return Path(folder) / f"{number:06}.groups.npy"
 
 
 def blocks_of(pairs: PairFiles, most: int, folder: Path) -> list[Block]:
@@ -107,6 +122,7 @@ def write_block(block: Block, kind: np.dtype[np.void], centers: Path, resting: I
     records["sample"] = block.first + order
     if rows.groups is not None:
         records["group"] = rows.groups[order]
+        write_array(block.groups_path, records["group"])
     is_half = kind["u"].base == np.float16  # which unit rows would be rounded in: they are kept as they are
     records["u"], records["v"] = (rows.u[order], rows.v[order]) if is_half else (u[order], v[order])
     write_array(block.rows_path, records)

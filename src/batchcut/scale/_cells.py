@@ -1,7 +1,7 @@
 """Cells: equal runs of the samples in the order of their centres, each of which is planned by itself."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from batchcut._files import write_whole
 from batchcut.selection import Selector, cell_starts, plan_samples, read_groups
 
-from ._blocks import Block, Records, read_array
+from ._blocks import Records, groups_path, read_array, rows_path
 from ._pair_files import Ints
 
 
@@ -22,19 +22,19 @@ class Cell:
     Attributes:
         number: Its place among all cells.
         batches: How many batches it makes.
-        paths: The files of blocks that hold samples of it.
-        slices: (m, 2) from where to where in each of them.
+        slices: (m, 2) from where to where its samples lie in each block.
         leaving: Samples, ascending, that lie there but belong to another cell, since their group has no room here.
-        entering: For each of as many others that come instead, the file of a block and the place in it.
+        entering: For each of as many others that come instead, the number of a block and the place in it.
+        blocks: Where the blocks are.
         folder: Where parts are written.
     """
 
     number: int
     batches: int
-    paths: tuple[str, ...]
     slices: Ints
     leaving: Ints
-    entering: tuple[tuple[str, int], ...]
+    entering: tuple[tuple[int, int], ...]
+    blocks: str
     folder: str
 
     @property
@@ -44,36 +44,41 @@ class Cell:
 
     def read(self) -> Records:
         """Its samples, in the order of their numbers."""
-        runs = zip(self.paths, self.slices, strict=True)
-        records = np.concatenate([read_array(Path(path))[start:stop] for path, (start, stop) in runs])
+        records = np.concatenate([read_array(rows_path(self.blocks, k))[start:stop] for k, start, stop in self._runs()])
         if len(self.leaving):
             records = records[~np.isin(records["sample"], self.leaving)]
-            entering = [read_array(Path(path))[place : place + 1] for path, place in self.entering]
+            entering = [read_array(rows_path(self.blocks, k))[place : place + 1] for k, place in self.entering]
             records = np.concatenate([records, *entering])
         return records[np.argsort(records["sample"], kind="stable")]
 
     def groups(self) -> Ints:
         """The groups of the samples that lie there, by their places."""
-        parts = zip(self.paths, self.slices, strict=True)
-        return np.concatenate([read_array(Path(path))["group"][start:stop] for path, (start, stop) in parts])
+        return np.concatenate([read_array(groups_path(self.blocks, k))[start:stop] for k, start, stop in self._runs()])
 
-    def place(self, number: int) -> tuple[str, int]:
-        """The file in which the sample at a place lies, and where in it."""
+    def place(self, number: int) -> tuple[int, int]:
+        """The block in which the sample at a place lies, and where in it."""
         ends = np.cumsum(np.diff(self.slices, axis=1)[:, 0])
-        part = int(np.searchsorted(ends, number, side="right"))
-        return self.paths[part], int(self.slices[part, 1] - (ends[part] - number))
+        block = int(np.searchsorted(ends, number, side="right"))
+        return block, int(self.slices[block, 1] - (ends[block] - number))
+
+    def sample_at(self, block: int, place: int) -> int:
+        """The number of the sample there."""
+        return int(read_array(rows_path(self.blocks, block))["sample"][place])
+
+    def _runs(self) -> Iterator[tuple[int, int, int]]:
+        for k in np.flatnonzero(self.slices[:, 1] > self.slices[:, 0]).tolist():
+            yield k, *self.slices[k].tolist()
 
 
-def cells_of(blocks: Sequence[Block], counts: Ints, bounds: Ints, batch_size: int, folder: Path) -> list[Cell]:
-    """The cells, by what was found in the blocks."""
+def cells_of(counts: Ints, bounds: Ints, *, batch_size: int, blocks: Path, folder: Path) -> list[Cell]:
+    """The cells, by how many samples of each block are nearest to each centre: counts (m, F)."""
     starts = cell_starts(counts, bounds)
-    cells = []
-    for c in range(len(bounds) - 1):
-        held = np.flatnonzero(starts[:, c + 1] > starts[:, c])
-        paths = tuple(str(blocks[k].rows_path) for k in held.tolist())
-        batches = -(-int(bounds[c + 1] - bounds[c]) // batch_size)
-        cells.append(Cell(c, batches, paths, starts[held, c : c + 2], np.empty(0, np.int64), (), str(folder)))
-    return cells
+    batches = -(-np.diff(bounds) // batch_size)
+    nobody = np.empty(0, np.int64)
+    return [
+        Cell(c, int(number), starts[:, c : c + 2], nobody, (), str(blocks), str(folder))
+        for c, number in enumerate(batches)
+    ]
 
 
 def plan_cell(

@@ -1,7 +1,8 @@
 """Tasks that leave files behind, on joblib's backends: those that are done are not done again."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -50,7 +51,8 @@ class Workers:
             before, trouble = len(left), None
             told(1 - before / len(tasks))
             try:
-                with closing(self._results(work, left)) as results:  # an error ends the work now, not by chance
+                # An error ends the work now, and not by chance: what joblib says of that is not for users.
+                with _no_word_of_cancelled_tasks(), closing(self._results(work, left)) as results:
                     for finished, failed in enumerate(results, start=1):
                         if failed is not None:
                             raise failed.error
@@ -74,12 +76,40 @@ class Workers:
             raise EngineError(f"{type(error).__name__}: {error}") from error
 
 
+@contextmanager
+def _no_word_of_cancelled_tasks() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\d+ tasks which were", UserWarning)
+        yield
+
+
 def _parallel(n_jobs: int | None) -> Any:
     """One task at a time to each worker, so that one that is lost costs one task."""
     try:
-        return joblib.Parallel(n_jobs, batch_size=1, return_as="generator_unordered")
+        parallel: Any = joblib.Parallel(n_jobs, batch_size=1, return_as="generator_unordered")
     except ValueError:  # Ray's backend gives results when all are there
-        return joblib.Parallel(n_jobs, batch_size=1)
+        parallel = joblib.Parallel(n_jobs, batch_size=1)
+    if type(parallel._backend).__name__ == "DaskDistributedBackend":
+        # Workers that cannot read a task would end, one after the other, and joblib would wait for ever.
+        parallel._backend.client.run(exec, f"import {__name__}")
+        parallel._backend.submit = _heard_of(parallel._backend.submit)
+    return parallel
+
+
+def _heard_of(submit: Callable[..., Any]) -> Callable[..., Any]:
+    """Hears of a task that Dask gave up, such as one that no worker can read: joblib calls nobody back, and waits."""
+
+    def heard(batch: object, callback: Callable[[object], None]) -> Any:
+        future = submit(batch, callback)
+
+        def told(done: Any) -> None:
+            if not done.cancelled() and done.exception() is not None:
+                callback(done.exception())  # which is raised where the result is taken
+
+        future.add_done_callback(told)
+        return future
+
+    return heard
 
 
 def _attempt(work: Callable[[T], object], task: T) -> _Failed | None:

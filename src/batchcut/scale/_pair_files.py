@@ -11,15 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import invalid, needs, wrong_dtype, wrong_type
+from batchcut._errors import invalid, wrong_dtype, wrong_type
 from batchcut._files import existing_file, reading
 from batchcut._random import Stream, generator
 from batchcut.data import open_arrays, open_npy, rows_of_lists
+
+from ._parquet import open_parquet, row_group_sizes
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 FilePath = str | os.PathLike[str]
 FilePaths = FilePath | Sequence[FilePath]
+
+_PARQUET = "be a whole .parquet file with lists of floats in u and v"
 
 
 class Rows(NamedTuple):
@@ -57,9 +61,8 @@ class Shard(ABC):
         return [(start, min(start + most, self.count)) for start in range(0, self.count, most)]
 
     def state(self) -> list[list[object]]:
-        """What its files are known by again: name, bytes, and when they were written."""
-        found = [(path, Path(path).stat()) for path in self.paths]
-        return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in found]
+        """What its files are known by again."""
+        return states_of(self.paths)
 
 
 class MappedShard(Shard):
@@ -99,11 +102,9 @@ class ParquetShard(Shard):
     def read(self, start: int, stop: int) -> Rows:
         """The row groups between the two."""
         path, wanted = Path(self.paths[0]), ["u", "v", *(["group"] if self.grouped else [])]
-        with needs("pyarrow", "pairs in .parquet files"):
-            import pyarrow.parquet
-        with reading(path, "be a whole .parquet file with lists of floats in u and v"):
+        with reading(path, _PARQUET):
             groups = [k for k, first in enumerate(self.starts[:-1]) if start <= first < stop]
-            with pyarrow.parquet.ParquetFile(path, memory_map=True) as file:
+            with open_parquet(path, memory_map=True) as file:
                 table = file.read_row_groups(groups, columns=wanted)
             u, v = (rows_of_lists(side, table.column(side)) for side in "uv")
             labels = np.asarray(table.column("group").to_pylist()) if self.grouped else None
@@ -118,8 +119,8 @@ class ParquetShard(Shard):
 class PairFiles:
     """A large set of positive pairs in files: shards, one after the other; made by `open_pair_files`.
 
-    Sample i is row i of all shards together. The record holds names alone and can be sent to other machines that see
-    the same files.
+    Sample i is row i of all shards together. The record holds whole paths alone, and can be sent to other machines that
+    see the same files.
 
     Attributes:
         shards: The parts, each of some pairs.
@@ -179,7 +180,8 @@ def open_pair_files(u: FilePaths, v: FilePaths | None = None, *, groups: FilePat
             raise invalid(name, f"name as many files as u, {len(first)}", len(paths))
     if (v is None) == any(path.suffix == ".npy" for path in first):
         raise invalid("v", "name .npy files where u does, and be left out otherwise", "none" if v is None else v)
-    shards = tuple(_shard(tuple(map(str, paths))) for paths in zip(first, *(paths for _, paths in others), strict=True))
+    all_paths = [[str(path.absolute()) for path in paths] for paths in (first, *(paths for _, paths in others))]
+    shards = tuple(_shard(paths) for paths in zip(*all_paths, strict=True))
     for shard in shards:
         if shard.dim != shards[0].dim:
             raise invalid(shard.paths[0], f"be {shards[0].dim} wide, as {shards[0].paths[0]} is", shard.dim)
@@ -189,7 +191,14 @@ def open_pair_files(u: FilePaths, v: FilePaths | None = None, *, groups: FilePat
     return PairFiles(shards)
 
 
+def states_of(paths: Sequence[FilePath]) -> list[list[object]]:
+    """What files are known by again: name, bytes, and when they were written."""
+    found = [(str(path), Path(path).stat()) for path in paths]
+    return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in found]
+
+
 def file_paths(argument: str, given: object) -> list[Path]:
+    """Those of files that are there, of which one or several are given."""
     if isinstance(given, (str, os.PathLike)):
         given = [given]
     if not isinstance(given, Sequence) or not all(isinstance(path, (str, os.PathLike)) for path in given):
@@ -241,20 +250,17 @@ def _parquet_shard(paths: tuple[str, ...]) -> Shard:
     path = Path(paths[0])
     if len(paths) > 1:
         raise invalid("groups", "be left out for .parquet files, which have the column group", paths[1])
-    with needs("pyarrow", "pairs in .parquet files"):
-        import pyarrow.parquet
-    with reading(path, "be a whole .parquet file with lists of floats in u and v"):
-        with pyarrow.parquet.ParquetFile(path) as file:
-            names, sizes = (
-                file.schema_arrow.names,
-                [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)],
-            )
+    with reading(path, _PARQUET):
+        with open_parquet(path) as file:
+            names, sizes = file.schema_arrow.names, row_group_sizes(file)
             if not {"u", "v"} <= set(names):
                 raise ValueError(f"no columns u and v, but {', '.join(names)}")
             start = next(file.iter_batches(1, columns=["u", "v"]), None)
         if start is None:
             raise ValueError("no rows")
-        u, v = (rows_of_lists(side, pyarrow.chunked_array([start.column(side)])) for side in "uv")
+        from pyarrow import chunked_array
+
+        u, v = (rows_of_lists(side, chunked_array([start.column(side)])) for side in "uv")
         kind = np.result_type(u, v)
         if kind.kind != "f":
             raise ValueError(f"lists of {kind.name}")

@@ -2,39 +2,95 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from batchcut._errors import invalid, needs
+from batchcut._errors import invalid
 from batchcut._files import reading, write_whole
 from batchcut._progress import Progress, part_of
 from batchcut.selection import BatchPlan
 
 from ._pair_files import Ints
+from ._parquet import open_parquet, row_group_sizes
 from ._samples import Flags, SampleFiles, Target
 
 _RULE = "be a whole .parquet file"
+_MOST_BYTES = 1 << 29  # put in order at a time: a column of texts can hold 2 GiB
+
+
+class _Found(NamedTuple):
+    """What a file says of itself: its columns, the rows of each row group, and about how many bytes all of them are."""
+
+    schema: Any
+    groups: list[int]
+    size: int
+
+
+class _Gathered(NamedTuple):
+    """Rows of some batches, in the order in which they lie in the files.
+
+    Attributes:
+        pieces: Tables, each with the places of its rows among those of all batches.
+        owner: (m,) the batch of each place.
+        sizes: How many rows each batch has.
+    """
+
+    pieces: list[tuple[Any, Ints]]
+    owner: Ints
+    sizes: list[int]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows, _ in self.pieces)
+
+    def first(self, count: int) -> "_Gathered":
+        """The rows of so many batches alone."""
+        return _Gathered(self._of(0, count), self.owner, self.sizes[:count])
+
+    def tables(self, most: int) -> Iterator[Any]:
+        """The rows of each batch, a table each; about so many bytes, three times over, are put in order at a time."""
+        import pyarrow
+
+        count = len(self.sizes)
+        some = max(1, min(count, most * count // max(1, self.nbytes)))
+        for start in range(0, count, some):
+            rows, places = zip(*self._of(start, start + some), strict=True)
+            order = np.argsort(np.concatenate(places), kind="stable")
+            table, done = pyarrow.concat_tables(rows).take(pyarrow.array(order)), 0
+            for size in self.sizes[start : start + some]:
+                yield table.slice(done, size)
+                done += size
+
+    def _of(self, start: int, stop: int) -> list[tuple[Any, Ints]]:
+        masks = ((self.owner[places] >= start) & (self.owner[places] < stop) for _, places in self.pieces)
+        found = zip(self.pieces, masks, strict=True)
+        return [(rows.filter(mask), places[mask]) for (rows, places), mask in found if mask.any()]
 
 
 class ParquetSampleFiles(SampleFiles):
-    """Rows of `.parquet` files, all with the same columns; the key of a row is its number in its file."""
+    """Rows of `.parquet` files, all with the same columns; the key of a row is its number in its file.
+
+    Half of the memory is for rows that are gathered, but at least one batch of them; the other half is for a row group
+    that is read, and then for some of these rows as they are put in order.
+    """
 
     suffix = ".parquet"
 
     def __init__(self, paths: Sequence[Path], memory: int) -> None:
         super().__init__(paths)
         self._memory = memory
-        self._groups = [_row_groups(path) for path in paths]
-        first = _schema(paths[0])
-        for path in paths[1:]:
-            if not _schema(path).equals(first):
-                raise invalid(
-                    str(path), f"have the columns of {paths[0]}: {_in_words(first)}", _in_words(_schema(path))
-                )
+        looked_at = [_look_at(path) for path in paths]
+        self._schema = looked_at[0].schema
+        for path, found in zip(paths, looked_at, strict=True):
+            if not found.schema.equals(self._schema):
+                rule = f"have the columns of {paths[0]}: {_in_words(self._schema)}"
+                raise invalid(str(path), rule, _in_words(found.schema))
+        self._groups = [found.groups for found in looked_at]
         self._starts = np.concatenate([[0], np.cumsum(self.counts())])
+        self._row_bytes = max(1, sum(found.size for found in looked_at) // max(1, int(self._starts[-1])))
 
     def counts(self) -> list[int]:
         """By what the files say."""
@@ -52,86 +108,68 @@ class ParquetSampleFiles(SampleFiles):
         return np.array([self.paths[shard].name == name and str(row) == key for shard, row, name, key in found])
 
     def write(self, targets: Sequence[Target], plan: BatchPlan, told: Progress) -> None:
-        """As many shards at a time as fit into memory, for which all row groups that they need are read once.
+        """Each batch is a row group. As many batches as fit into memory are gathered at a time."""
+        tables = self._in_order(targets, plan, told)
+        for target in targets:
+            write_whole(target.path, partial(_write_parquet, self._schema, tables, len(target.rows)))
 
-        Each batch is a row group.
-        """
+    def _in_order(self, targets: Sequence[Target], plan: BatchPlan, told: Progress) -> Iterator[Any]:
+        """The rows of each batch of all targets, a table each; for those that fit, all files are read once."""
+        left = chain.from_iterable(target.batches(plan) for target in targets)
+        total = sum(len(target.rows) for target in targets)
+        room = max(1, self._memory // 2 // (self._row_bytes * plan.batch_size))
+        some: list[Ints] = []
         done = 0
-        for some in self._at_once(targets, plan):
-            tell = part_of(told, done / len(targets), (done + len(some)) / len(targets))
-            for target, table in zip(some, self._gathered(some, plan, tell), strict=True):
-                write_whole(target.path, partial(_write_parquet, table, [len(b) for b in target.batches(plan)]))
-            done += len(some)
+        while done < total:
+            some += islice(left, max(0, room - len(some)))
+            found = self._gathered(some, part_of(told, done / total, (done + len(some)) / total))
+            room, done, some = len(found.sizes), done + len(found.sizes), some[len(found.sizes) :]
+            yield from found.tables(min(self._memory // 6, _MOST_BYTES))
+            del found  # before the next are gathered
 
-    def _at_once(self, targets: Sequence[Target], plan: BatchPlan) -> Iterator[Sequence[Target]]:
-        rows = max(len(target.rows) for target in targets) * plan.batch_size
-        room = max(
-            1, self._memory // (2 * rows * self._row_bytes())
-        )  # the rows, and once more as they are put in order
-        return (targets[start : start + room] for start in range(0, len(targets), room))
-
-    def _row_bytes(self) -> int:
-        """About how many bytes a row has in memory."""
-        shard = next(number for number, groups in enumerate(self._groups) if sum(groups))
-        group = next(k for k, count in enumerate(self._groups[shard]) if count)
-        table = _read_row_group(self.paths[shard], group)
-        return max(1, int(table.nbytes // table.num_rows))
-
-    def _gathered(self, targets: Sequence[Target], plan: BatchPlan, told: Progress) -> list[Any]:
-        """The rows of each target, in its order."""
+    def _gathered(self, batches: Sequence[Ints], told: Progress) -> _Gathered:
+        """The rows of the first of the batches, as many as there is room for."""
         import pyarrow
 
-        wanted = [np.concatenate(target.batches(plan)) for target in targets]
-        orders = [np.argsort(samples, kind="stable") for samples in wanted]
-        ascending = [samples[order] for samples, order in zip(wanted, orders, strict=True)]
-        pieces: list[list[Any]] = [[] for _ in targets]
+        wanted, sizes = np.concatenate(batches), [len(batch) for batch in batches]
+        owner, order = np.repeat(np.arange(len(sizes)), sizes), np.argsort(wanted, kind="stable")
+        found, ascending, held = _Gathered([], owner, sizes), wanted[order], 0
         for path, start, groups in zip(self.paths, self._starts, self._groups, strict=False):
             told(float(start / self._starts[-1]))
-            bounds = start + np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
-            for group, (first, stop) in enumerate(pairwise(bounds)):
-                here = [np.searchsorted(samples, [first, stop]) for samples in ascending]
-                if all(low == high for low, high in here):
-                    continue
-                table = _read_row_group(path, group)
-                for k, (low, high) in enumerate(here):
-                    if low < high:
-                        pieces[k].append(table.take(pyarrow.array(ascending[k][low:high] - first)))
-        return [
-            pyarrow.concat_tables(parts).take(pyarrow.array(np.argsort(order, kind="stable")))
-            for parts, order in zip(pieces, orders, strict=True)
-        ]
+            bounds = start + np.concatenate([[0], np.cumsum(groups)])
+            runs = np.searchsorted(ascending, bounds)
+            for group, table in _read_row_groups(path, np.flatnonzero(np.diff(runs)).tolist()):
+                places = order[runs[group] : runs[group + 1]]
+                places = places[owner[places] < len(found.sizes)]
+                found.pieces.append((table.take(pyarrow.array(wanted[places] - bounds[group])), places))
+                del table  # before the next is read
+                held += found.pieces[-1][0].nbytes
+                while held > self._memory // 2 and len(found.sizes) > 1:
+                    found = found.first(len(found.sizes) // 2)
+                    held = found.nbytes
+        return found
 
 
-def _parquet(path: Path) -> Any:
-    with needs("pyarrow", "samples in .parquet files"):
-        import pyarrow.parquet
-    return pyarrow.parquet.ParquetFile(path)
-
-
-def _row_groups(path: Path) -> list[int]:
-    with reading(path, _RULE), _parquet(path) as file:
-        return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-
-
-def _schema(path: Path) -> Any:
-    with reading(path, _RULE), _parquet(path) as file:
-        return file.schema_arrow
+def _look_at(path: Path) -> _Found:
+    with reading(path, _RULE), open_parquet(path) as file:
+        size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
+        return _Found(file.schema_arrow, row_group_sizes(file), size)
 
 
 def _in_words(schema: Any) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
 
 
-def _read_row_group(path: Path, group: int) -> Any:
-    with reading(path, _RULE), _parquet(path) as file:
-        return file.read_row_group(group)
+def _read_row_groups(path: Path, numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    with reading(path, _RULE), open_parquet(path) as file:
+        for number in numbers:
+            yield number, file.read_row_group(number)
 
 
-def _write_parquet(table: Any, sizes: Sequence[int], file: BinaryIO) -> None:
+def _write_parquet(schema: Any, tables: Iterator[Any], count: int, file: BinaryIO) -> None:
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetWriter(file, table.schema) as writer:
-        start = 0
-        for size in sizes:
-            writer.write_table(table.slice(start, size), row_group_size=size)
-            start += size
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        for table in islice(tables, count):
+            writer.write_table(table, row_group_size=table.num_rows)
+            del table  # which would keep all that were gathered with it while the next are

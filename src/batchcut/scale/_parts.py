@@ -3,12 +3,13 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
 from batchcut._errors import invalid
 from batchcut._files import check_outside_runs, open_own, read_json, try_lock, write_json
 
-_FORMAT = "batchcut parts 1"
+_FORMAT = "batchcut parts 2"
 _ASKED, _PLAN, _LOCK = "asked.json", "plan.npz", ".lock"
 
 
@@ -21,14 +22,21 @@ class Parts:
         centers: The centres, once they are fitted.
         blocks: The folder of the blocks.
         cells: The folder of the cells.
+        batches: The batches of all of them.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.plan = folder / _PLAN
-        self.centers = folder / "centers.npy"
-        self.blocks = folder / "blocks"
-        self.cells = folder / "cells"
+        whole = folder.absolute()  # as workers elsewhere know it
+        self.centers = whole / "centers.npy"
+        self.blocks = whole / "blocks"
+        self.cells = whole / "cells"
+        self.batches = self.cells / "batches.npy"
+
+    def check_asked(self, asked: dict[str, object]) -> None:
+        """Refuses what is not what the folder was opened for."""
+        _check_asked("parts", self.folder / _ASKED, asked)
 
     def clear(self) -> None:
         """Removes all but the plan and what was asked for, once the plan is there."""
@@ -63,7 +71,7 @@ def open_folder(argument: str, folder: Path, asked: dict[str, object]) -> Iterat
     with open_own(folder / _LOCK) as lock:
         if try_lock(lock) is False:
             raise invalid(argument, "be one that no other process plans in", folder)
-        _check_asked(argument, folder / _ASKED, {"format": _FORMAT, **asked})
+        _check_asked(argument, folder / _ASKED, asked)
         yield
 
 
@@ -74,11 +82,21 @@ def forget_asked(folder: Path) -> None:
 
 
 def _check_asked(argument: str, path: Path, asked: dict[str, object]) -> None:
+    asked = {"format": _FORMAT, **asked}
     if not path.exists():
         write_json(path, asked)
         return
     before = read_json(path, dict)
     for name in sorted({*before, *asked}):
-        if before.get(name) != asked.get(name):
-            change = f"{before.get(name)!r} in {path.parent}, and {asked.get(name)!r} now"
-            raise invalid(argument, f"hold the parts of the same plan, with the same {name}", change)
+        then, now = before.get(name), asked.get(name)
+        if then != now:
+            then, now = _first_change(then, now)
+            rule = f"hold the parts of the same plan, with the same {name}"
+            raise invalid(argument, rule, f"{then!r} in {path.parent}, and {now!r} now")
+
+
+def _first_change(then: object, now: object) -> tuple[object, object]:
+    """Of two long lists, such as those of files, the first entries that differ."""
+    if not (isinstance(then, list) and isinstance(now, list)):
+        return then, now
+    return next((pair for pair in zip_longest(then, now) if pair[0] != pair[1]), (then, now))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import joblib
 import numpy as np
 
 from batchcut._errors import check_flag, check_integer, invalid, wrong_type
-from batchcut._files import reading
+from batchcut._files import reading, write_whole
 from batchcut._interrupts import interrupts_kept
 from batchcut._progress import Progress, part_of, silent
 from batchcut._random import Stream, generator
@@ -124,7 +124,7 @@ def plan_in_cells(
     Args:
         pairs: The set, by `open_pair_files`.
         parts: The folder in which parts are written, about as many bytes as the embeddings have; only the plan stays.
-            It is new, or empty, or holds the parts of the same plan.
+            It is new, or empty, or holds the parts of the same plan. The batches of the plan are mapped from there.
         batch_size: B, between 2 and N.
         selector: Which plans each cell; `Cut()` if left out.
         seed: With `epoch`, what all randomness is a function of.
@@ -151,7 +151,7 @@ def plan_in_cells(
             with Workers(n_jobs) as workers:
                 _make(job, kept, workers, told, started)
         told(1.0)
-        return BatchPlan.load(kept.plan)
+        return BatchPlan.load(kept.plan, mapped=True)
 
 
 def _checked(
@@ -204,13 +204,15 @@ def _make(job: _Job, parts: Parts, workers: Workers, told: Progress, started: fl
 
     counts = np.array([read_array(block.counts_path) for block in blocks])
     bounds = cell_bounds(len(job.pairs) - len(resting), job.batch_size, job.room.cell_batches)
-    cells = cells_of(blocks, counts, bounds, job.batch_size, parts.cells)
+    cells = cells_of(counts, bounds, batch_size=job.batch_size, blocks=parts.blocks, folder=parts.cells)
     if job.pairs.grouped:
         cells = _apart(cells, bounds, job.batch_size)
     selector = on_threads(job.selector, threads)
-    plan = partial(_plan, selector, (job.batch_size, job.seed, job.epoch), job.temperature)
-    workers.run(plan, cells, lambda cell: cell.path, part_of(told, _ASSIGNED, _PLANNED))
-    _joined(job, cells, started).save(parts.plan)
+    plan_one = partial(_plan, selector, (job.batch_size, job.seed, job.epoch), job.temperature)
+    workers.run(plan_one, cells, lambda cell: cell.path, part_of(told, _ASSIGNED, _PLANNED))
+    plan = _joined(job, cells, resting, parts.batches, part_of(told, _PLANNED, 1.0), started)
+    parts.check_asked(job.asked())  # files that were written anew meanwhile would make a plan of neither
+    plan.save(parts.plan)
     parts.clear()
 
 
@@ -250,11 +252,11 @@ def _apart(cells: list[Cell], bounds: Ints, batch_size: int) -> list[Cell]:
     """The cells after swaps that leave no group with more members in one than it has full batches, if possible."""
     room = [max(1, int(stop - start) // batch_size) for start, stop in pairwise(bounds)]
     leaving: dict[int, list[int]] = {}
-    entering: dict[int, list[tuple[str, int]]] = {}
+    entering: dict[int, list[tuple[int, int]]] = {}
     for swap in swaps_apart(lambda cell: cells[cell].groups(), room):
         first, second = cells[swap.cell].place(swap.place), cells[swap.other_cell].place(swap.other_place)
         for cell, out, into in ((swap.cell, first, second), (swap.other_cell, second, first)):
-            leaving.setdefault(cell, []).append(int(read_array(Path(out[0]))["sample"][out[1]]))
+            leaving.setdefault(cell, []).append(cells[cell].sample_at(*out))
             entering.setdefault(cell, []).append(into)
     return [
         replace(cell, leaving=np.array(leaving[k], np.int64), entering=tuple(entering[k])) if k in leaving else cell
@@ -262,11 +264,31 @@ def _apart(cells: list[Cell], bounds: Ints, batch_size: int) -> list[Cell]:
     ]
 
 
-def _joined(job: _Job, cells: Sequence[Cell], started: float) -> BatchPlan:
-    """The plan of the whole set, from those of its cells."""
-    numbers = {"count": len(job.pairs), "seed": job.seed, "epoch": job.epoch}
-    found = [_part(cell.path) for cell in cells]
-    return join_cells(found, **numbers, drop_last=job.drop_last, started=started, stacklevel=5)
+def _joined(job: _Job, cells: Sequence[Cell], resting: Ints, path: Path, told: Progress, started: float) -> BatchPlan:
+    """The plan of the whole set, from those of its cells; its batches are in a file, since all may be too many."""
+    outcomes: list[CellPlan] = []
+
+    def write(file: BinaryIO) -> None:
+        shape = (sum(cell.batches for cell in cells), job.batch_size)
+        np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": shape})
+        for cell in cells:
+            told(cell.number / len(cells))
+            found = _part(cell.path)
+            file.write(np.ascontiguousarray(found.batches, "<i8").tobytes())
+            outcomes.append(found._replace(batches=found.batches[:0].copy()))  # a view would keep them all
+
+    write_whole(path, write)
+    return join_cells(
+        read_array(path),
+        outcomes,
+        left_over=resting,
+        count=len(job.pairs),
+        seed=job.seed,
+        epoch=job.epoch,
+        drop_last=job.drop_last,
+        started=started,
+        stacklevel=5,
+    )
 
 
 def _part(path: Path) -> CellPlan:

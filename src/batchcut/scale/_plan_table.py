@@ -15,6 +15,7 @@ from batchcut._files import existing_file, reading, write_whole
 from batchcut.selection import BatchPlan, plan_facts, read_facts
 
 from ._pair_files import FilePaths, Ints
+from ._parquet import open_parquet
 from ._sample_files import open_sample_files
 from ._samples import SampleFiles
 
@@ -182,9 +183,7 @@ def _content(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _opened(path: Path) -> Any:
-    with needs("pyarrow", "plans in .parquet files"):
-        import pyarrow.parquet
-    return pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
+    return open_parquet(path, page_checksum_verification=True)
 
 
 def _blocks_in(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:

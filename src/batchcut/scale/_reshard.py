@@ -88,8 +88,9 @@ def reshard(
     tar each sample gets a folder, BATCH/POSITION, before its key; in a parquet file each batch is a row group.
 
     The folder gets its name when all is done; until then it is called `out` + ".unfinished", and the same call goes on
-    with what is there. Tars are read sample by sample, by an index in that folder; of parquet files, as many shards as
-    fit into `memory` are made at a time, and all that these need is read once for them.
+    with what is there. Tars are read sample by sample, by an index in that folder, and one sample is in memory. Of
+    parquet files, as many batches as fit into half of `memory` are made at a time, and all files are read once for
+    them.
 
     Args:
         plan: The plan, or the path of one: `.npz`, which is mapped, or `.parquet`, by `write_plan_table`. If that names
@@ -102,7 +103,7 @@ def reshard(
         order: "random", a function of the plan's seed and epoch, as loaders have it; "plan" keeps that of the plan, in
             which neighbours can be alike.
         batches_per_shard: At most so many; as make 10,000 samples if left out.
-        memory: Bytes for rows of parquet files.
+        memory: Bytes for rows of parquet files; more if one batch, or one row group that is read, needs more.
         progress: Called with the share of the work done, from 0 to 1.
     """
     if not isinstance(out, (str, os.PathLike)):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from batchcut._progress import Progress
 from batchcut.selection import BatchPlan
 
-from ._pair_files import Ints
+from ._pair_files import Ints, states_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -66,6 +66,5 @@ class SampleFiles(ABC):
         """Writes shards, each whole or not at all."""
 
     def state(self) -> list[list[object]]:
-        """What the files are known by again: name, bytes, and when they were written."""
-        found = [(path, path.stat()) for path in self.paths]
-        return [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in found]
+        """What the files are known by again."""
+        return states_of(self.paths)

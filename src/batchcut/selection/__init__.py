@@ -55,10 +55,10 @@ from ._groups import warn_of_large_groups as warn_of_large_groups
 from ._inputs import as_array as as_array
 from ._inputs import check_batch_size as check_batch_size
 from ._inputs import unit_rows as unit_rows
-from ._plan import check_batches as check_batches
 from ._plan import plan_facts as plan_facts
 from ._plan import read_facts as read_facts
 from ._plan import typical_batches as typical_batches
+from ._plan_checks import check_batches as check_batches
 from ._selector import check_selector as check_selector
 from ._selector import selector_in_words as selector_in_words
 from ._weights import check_temperature as check_temperature

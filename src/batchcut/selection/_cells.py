@@ -95,12 +95,19 @@ def plan_samples(
 
 
 def join_cells(
-    cells: Sequence[CellPlan], *, count: int, seed: int, epoch: int, drop_last: bool, started: float, stacklevel: int
+    batches: Ints,
+    cells: Sequence[CellPlan],
+    *,
+    left_over: Ints,
+    count: int,
+    seed: int,
+    epoch: int,
+    drop_last: bool,
+    started: float,
+    stacklevel: int,
 ) -> BatchPlan:
-    """The plan of the whole set, from those of its cells."""
-    batches, losses, weights = (np.concatenate([cell[k] for cell in cells]) for k in range(3))
-    absent = np.ones(count, bool)
-    absent[batches[batches >= 0]] = False
+    """The plan of the whole set: batches (K, B) of all cells, which may be mapped, and what came out in each."""
+    losses, weights = (np.concatenate([getattr(cell, name) for cell in cells]) for name in ("losses", "weights"))
     facts = [cell.facts for cell in cells]
     group_pairs = sum(fact["group_pairs"] for fact in facts)
     if group_pairs:
@@ -121,7 +128,7 @@ def join_cells(
         repeats=False,
         losses=losses,
         weights=weights,
-        left_over=np.flatnonzero(absent),
+        left_over=left_over,
         group_pairs=group_pairs,
         margin_pairs=sum(fact["margin_pairs"] for fact in facts),
         seconds=time.perf_counter() - started,

@@ -2,7 +2,7 @@
 
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from batchcut._errors import invalid, wrong_dtype, wrong_type
 
-from ._inputs import Ints, as_array
+from ._inputs import Flags, Ints, as_array
 from .compute import kernel
 
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
@@ -71,6 +71,18 @@ class Groups:
         mine = self.of(samples)
         shared = np.isin(mine.codes, self.of(others).codes)
         return np.bincount(np.repeat(np.arange(len(mine)), np.diff(mine.starts)), shared, len(mine)) > 0
+
+    def apart(self, batches: Sequence[Ints], ranks: Ints) -> list[Ints]:
+        """Batches without those of their samples that have a group in common with one that stays, of lower rank.
+
+        Args:
+            batches: samples that share a batch, for each batch.
+            ranks: (N,) of all samples.
+        """
+        seen = np.zeros(self.number, np.bool_)
+        return [
+            batch[_those_apart(self.starts, self.codes, batch, np.argsort(ranks[batch]), seen)] for batch in batches
+        ]
 
     def ranks(self, samples: Ints) -> Ints:
         """(n,) numbers that sort some samples by their groups, equal where all groups are."""
@@ -171,14 +183,15 @@ def _check_labels(labels: Iterable[object]) -> None:
         raise wrong_dtype("groups", "hold integers or strings, not both", f"{numbers} and {words} of them")
 
 
-def warn_of_large_groups(groups: Groups | None, batches: int, *, stacklevel: int) -> None:
+def warn_of_large_groups(groups: Groups | None, batches: int, *, stacklevel: int, drop_conflicts: bool = False) -> None:
     """Says that some groups have more members than there are batches, so that no plan keeps them apart."""
     sizes = np.zeros(1, np.int64) if groups is None else np.bincount(groups.codes)
     large = int((sizes > batches).sum())
     if large:
+        then = "some of them share a batch, and plan.group_pairs counts the pairs"
         warnings.warn(
             f"{large} of the groups have more members than there are batches, {batches}, the largest {sizes.max()}: "
-            "some of them share a batch, and plan.group_pairs counts the pairs",
+            f"{'some of them are left out of each epoch, others each time' if drop_conflicts else then}",
             RuntimeWarning,
             stacklevel=stacklevel + 1,
         )
@@ -210,6 +223,27 @@ def in_common(starts: Ints, codes: Ints, i: int, j: int) -> int:
         else:
             other += 1
     return found
+
+
+@kernel
+def _those_apart(starts: Ints, codes: Ints, samples: Ints, order: Ints, seen: Flags) -> Flags:
+    """(n,) whether each of some samples stays, who are looked at in an order and stay if they have no group yet `seen`.
+
+    No group is `seen` before or after: clearing all for each batch would cost their number times that of batches.
+    """
+    stays = np.ones(len(samples), np.bool_)
+    for place in order:
+        own = codes[starts[samples[place]] : starts[samples[place] + 1]]
+        for code in own:
+            if seen[code]:
+                stays[place] = False
+        if stays[place]:
+            for code in own:
+                seen[code] = True
+    for sample in samples:
+        for code in codes[starts[sample] : starts[sample + 1]]:
+            seen[code] = False
+    return stays
 
 
 @kernel

@@ -16,7 +16,7 @@ from .cut import Cut
 
 _ANCHORS = 256
 _CELLS_AT_ONCE = 1 << 22
-_PAYS, _LITTLE = 2.5, 1.5  # times the loss of random batches; by benchmarks/advice.py
+_MUCH, _PAYS = 2.5, 1.5  # times the loss of random batches; by benchmarks/advice.py
 _MANY_TWINS = 0.1
 
 
@@ -59,17 +59,18 @@ class Prospects:
         if self.twins >= _MANY_TWINS:
             found.append(
                 f"{self.twins:.0%} of the samples have a twin, with which they could exchange partners within a margin "
-                f"of {self.margin:g}: where you know which are the same, give groups."
+                f"of {self.margin:g}: where you know which are the same, give groups, and where the two sides are "
+                "random views, plan by their mean."
             )
         return tuple(found)
 
     def _answer(self) -> str:
         harder = f"the loss of such a batch is {self.times_shuffled:.1f} times that of a random one"
-        if self.pays:
+        if self.times_shuffled >= _MUCH:
             worth = "" if self.effective is None else f", and it teaches like a random one of {self.effective:,.0f}"
             return f"Planning pays: {harder}{worth}. Leave the first epoch shuffled, as is the default."
         much = f"a batch of {self.batch_size} holds most of what is hard by itself"
-        if self.times_shuffled >= _LITTLE:
+        if self.pays:
             return f"Planning brings a little: {harder}, since {much}. A smaller batch, planned, may do as well."
         return f"Planning is not worth its time here: {harder}; either {much}, or no samples are alike."
 

@@ -56,9 +56,9 @@ def descend(
     normalize: Normalize = "each step",
     observe: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Descent:
-    r"""Minimises `objective(u, v)` over unit rows u: (N, d), v: (N, d), starting from the given ones.
+    """Minimises `objective(u, v)` over unit rows u: (N, d), v: (N, d), starting from the given ones.
 
-    "each step" is the paper's text: :math:`U \leftarrow normalize(U - \eta \nabla_U L)` (`alg:sgd_w_replacement`).
+    "each step" is the paper's text: U ← normalize(U − η ∇_U L) (`alg:sgd_w_replacement`).
     "in the loss" is the authors' code: descent on free rows that the loss sees normalised; their length grows, so that
     the steps on the sphere become shorter. An objective that draws batches anew at each call makes this SGD or OSGD.
 

@@ -12,9 +12,9 @@ from ._optima import simplex_etf
 
 
 def distance_to_optimum(u: Tensor, v: Tensor) -> float:
-    r"""Frobenius distance between the matrix of inner products of u: (n, d), v: (n, d) and the optimal one.
+    """Frobenius distance between the matrix of inner products of u: (n, d), v: (n, d) and the optimal one.
 
-    .. math:: \min_{P} \| U V^T - P G^\star P^T \|_F
+        min_P ‖U Vᵀ − P G* Pᵀ‖_F
 
     For n ≤ d + 1 the optimum G* is that of the simplex ETF, which is the same under any relabelling P of the samples.
     For n = 2d it is that of the cross-polytope, and P says which samples are opposite: the best P is a minimum-weight

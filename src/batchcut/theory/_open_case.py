@@ -113,7 +113,7 @@ def open_case(
     starts: int = 100,
     seed: int = 0,
 ) -> OpenCase:
-    r"""Searches for the minimisers of n > d + 1 pairs in d dimensions, which are not known.
+    """Searches for the minimisers of n > d + 1 pairs in d dimensions, which are not known.
 
     The problem is `prob:standard-full-batch`: minimise L(U, V) over unit rows, U and V not assumed equal; and its
     all-batches version, `prob:mini-batch` with all C(n, B) batches. For n ≤ d + 1 both have the simplex ETF as their

@@ -11,7 +11,7 @@ from batchcut.losses import check_form
 
 
 def simplex_etf(n: int, d: int) -> Tensor:
-    r"""Simplex equiangular tight frame: n unit rows with inner products -1/(n-1); (n, d) float64.
+    """Simplex equiangular tight frame: n unit rows with inner products -1/(n-1); (n, d) float64.
 
     Optimal for n ≤ d + 1 (`def:nc-simplex-etf`, `thm:standard-full-batch-case1`).
     """
@@ -25,7 +25,7 @@ def simplex_etf(n: int, d: int) -> Tensor:
 
 
 def cross_polytope(n: int, d: int) -> Tensor:
-    r"""Cross-polytope: the rows e_1, -e_1, e_2, -e_2, ...; (n, d) float64.
+    """Cross-polytope: the rows e_1, -e_1, e_2, -e_2, ...; (n, d) float64.
 
     Optimal for n = 2d among symmetric antipodal configurations (`def:cross-polytope`,
     `thm:standard-full-batch-case2`).
@@ -41,18 +41,17 @@ def cross_polytope(n: int, d: int) -> Tensor:
 
 
 def optimal_loss(n: int, d: int, *, batch_size: int | None = None, temperature: float = 1.0) -> float:
-    r"""The lowest loss of n pairs in d dimensions, of the full batch or as the mean over all C(n, B) batches.
+    """The lowest loss of n pairs in d dimensions, of the full batch or as the mean over all C(n, B) batches.
 
     For n ≤ d + 1 it is reached by the simplex ETF (`thm:standard-full-batch-case1`, `thm:NcB-reaches-etf` (i)):
 
-    .. math:: 2 \log\big(1 + (B - 1) e^{-n / ((n - 1) \tau)}\big).
+        2 log(1 + (B − 1) e^{−n / ((n − 1) τ)}).
 
     For n = 2d it is the lowest among symmetric antipodal configurations, reached by the cross-polytope
     (`thm:standard-full-batch-case2`, `thm:NcB-reaches-etf` (ii)). A batch holds the antipode of a member with
     probability p = (B - 1)/(n - 1):
 
-    .. math::
-        2 p \log\big(1 + e^{-2/\tau} + (B - 2) e^{-1/\tau}\big) + 2 (1 - p) \log\big(1 + (B - 1) e^{-1/\tau}\big).
+        2 p log(1 + e^{−2/τ} + (B − 2) e^{−1/τ}) + 2 (1 − p) log(1 + (B − 1) e^{−1/τ}).
 
     Args:
         n: the number of pairs.

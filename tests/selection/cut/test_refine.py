@@ -18,7 +18,7 @@ from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import Crew, crew_of
 from batchcut.selection.cut import _tuning as tuning
 from batchcut.selection.cut._refine import _layout, kinship, pool_weights
-from batchcut.selection.cut._refine_kernels import disturb, improve, sum_by_batch
+from batchcut.selection.cut._refine_kernels import Kin, disturb, improve, sum_by_batch
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -73,6 +73,11 @@ def state_of(weights: Any, batches: Any, groups: Groups | None = None) -> State:
     sums = np.zeros((len(batches), len(samples)), np.float32)
     sum_by_batch(weights, place, sums, 0, len(samples))
     return members, place, sums, kin
+
+
+def in_one_batch(kin: Kin, place: Any) -> int:
+    """How many pairs of one batch are of a group, counted twice, and for each group in common."""
+    return int(kin.meets[place, np.arange(len(place))].sum()) if len(kin.meets) else 0
 
 
 def swept(weights: Any, state: State, changed: Any, *, work: int = 1 << 40) -> tuple[float, Any]:
@@ -190,20 +195,30 @@ def test_swaps_keep_the_books(rows: int, size: int, seed: int, short: bool, grou
     ]
     groups = read_groups(labels or None, rows * size)
     state = state_of(weights, batches, groups)
-    members, place, sums, (_, _, _, held) = state
+    members, place, sums, kin = state
     chosen = rng.integers(0, len(samples), (4, 2)).astype(np.int32)
     for kicked in (True, False):
-        before, together = within(weights, place), (held * (held - 1)).sum()
+        before, together = within(weights, place), in_one_batch(kin, place)
         gain = disturb(weights, *state, chosen) if kicked else swept(weights, state, np.ones(rows, np.bool_))[0]
         assert gain == pytest.approx(within(weights, place) - before, rel=1e-4, abs=1e-4)
-        assert (held * (held - 1)).sum() <= together
+        assert in_one_batch(kin, place) <= together
         fresh = np.zeros_like(sums)
         sum_by_batch(weights, place, fresh, 0, len(place))
         np.testing.assert_allclose(sums, fresh, rtol=1e-4, atol=1e-4)
         for sample, batch in enumerate(place):
             assert sample in members[batch]
         assert (members >= 0).sum(axis=1).tolist() == (batches >= 0).sum(axis=1).tolist()
-        np.testing.assert_array_equal(kinship(groups, samples, place, rows).held, held)
+        np.testing.assert_array_equal(kinship(groups, samples, place, rows).meets, kin.meets)
+        if groups is not None:
+            sets = [set(labels[sample]) for sample in samples]
+            meets = [
+                [
+                    sum(len(sets[i] & sets[j]) for j in range(len(sets)) if j != i and place[j] == b)
+                    for i in range(len(sets))
+                ]
+                for b in range(rows)
+            ]
+            np.testing.assert_array_equal(kin.meets, meets)
 
 
 @given(st.integers(2, 8), st.integers(2, 8), st.integers(0, 30))

@@ -37,11 +37,9 @@ def osgd_bound(
     rho: float | None = None,
     envelope: bool = False,
 ) -> float:
-    r"""The bound of `thm:osgd_convergence` on the expected squared gradient norm of OSGD's objective.
+    """The bound of `thm:osgd_convergence` on the expected squared gradient norm of OSGD's objective.
 
-    .. math::
-        \frac{(\rho + \rho_0)^2}{\rho (\rho - \rho_0)} \cdot
-        \frac{\tilde L(U^{(0)}, V^{(0)}) - \tilde L^\star + 8 \rho \sum_t \eta_t^2}{\sum_t \eta_t}
+        (ρ + ρ₀)² / (ρ (ρ − ρ₀)) · (L̃(U⁽⁰⁾, V⁽⁰⁾) − L̃* + 8 ρ Σ_t η_t²) / Σ_t η_t
 
     Args:
         batch_size: B.
@@ -73,11 +71,9 @@ def osgd_bound(
 
 
 def jensen_bound(similarities: Tensor) -> Tensor:
-    r"""Lower bound of the loss of a batch with similarities X: (..., B, B), a sum over pairs.
+    """Lower bound of the loss of a batch with similarities X: (..., B, B), a sum over pairs.
 
-    .. math::
-        \frac1{B (B-1)} \sum_i \sum_{j \ne i}
-            \log\big(1 + (B-1) e^{X_{ij} - X_{ii}}\big) + \log\big(1 + (B-1) e^{X_{ji} - X_{ii}}\big)
+        1 / (B (B−1)) · Σ_i Σ_{j≠i} [log(1 + (B−1) e^{X_ij − X_ii}) + log(1 + (B−1) e^{X_ji − X_ii})]
 
     (`subsec:spectral_clustering`); 1/(B (B-1)) times the sum of the weights w(k, l) over the pairs of the batch.
     """

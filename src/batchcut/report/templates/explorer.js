@@ -84,7 +84,7 @@
     let marked = 0;
     batch.members.forEach((_, i) => batch.members.forEach((__, j) => (marked += j > i && suspect(batch, i, j))));
     const all = (batch.members.length * (batch.members.length - 1)) / 2;
-    const rank = batch.number === null ? "" : `, ${plan.ranks[batch.number]} of ${plan.count} by hardness`;
+    const rank = batch.number === null ? "" : `, number ${plan.ranks[batch.number]} of ${plan.count} from the hardest`;
     get("batch-facts").textContent =
       `Loss ${batch.loss.toFixed(3)}${rank}. ${marked} of ${all} pairs are suspected false negatives.`;
     get("members").className = data.texts ? "members words" : "members";
@@ -210,7 +210,7 @@
           elsewhere.push(
             number === 0
               ? `${planName(plan)}: in no batch`
-              : `${planName(plan)}: batch ${number}, loss ${plan.losses[number - 1].toFixed(3)}, ${plan.ranks[number - 1]} of ${plan.count} by hardness, not kept`,
+              : `${planName(plan)}: batch ${number}, loss ${plan.losses[number - 1].toFixed(3)}, number ${plan.ranks[number - 1]} of ${plan.count} from the hardest, not kept`,
           );
         }
       });

@@ -13,7 +13,7 @@ from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import ALONE, Crew, PoolWeights, weigh, weigh_fast
 
 from . import _tuning as tuning
-from ._refine_kernels import Indices, Kin, disturb, improve, sum_by_batch
+from ._refine_kernels import Indices, Kin, count_meets, disturb, improve, sum_by_batch
 
 
 def refine_pools(
@@ -94,7 +94,7 @@ def refine(
     kin = kinship(groups, samples, place, len(batches))
     sums = _sums_by_batch(weights, place, len(batches), crew)
     state, least = (members, place, sums, kin), least_gain(sums[:, :count])
-    changed = (members, place, sums, kin.held)
+    changed = (members, place, sums, kin.meets)
     _climb(weights, state, least, crew)
     for done in range(rounds):
         told((2 + done) / (2 + rounds))
@@ -213,13 +213,16 @@ def kinship(groups: Groups | None, samples: Ints, place: Indices, rows: int) -> 
     """The groups of each sample within the pool, those with one member there apart, and where their members are."""
     row = np.arange(len(samples), dtype=np.int32)
     if groups is None:
-        return Kin(row, np.zeros(len(samples) + 1, np.int32), np.empty(0, np.int32), np.zeros((0, rows), np.int32))
+        none = np.empty(0, np.int32)
+        return Kin(row, np.zeros(len(samples) + 1, np.int32), none, none, none, np.empty((0, 0), np.int32))
     found = groups.of(samples)
     _, code, sizes = np.unique(found.codes, return_inverse=True, return_counts=True)
     kept = sizes[code] > 1
     codes = (np.cumsum(sizes > 1, dtype=np.int32) - 1)[code[kept]].astype(np.int32)
     owner = np.repeat(row, np.diff(found.starts))[kept]
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(samples)))]).astype(np.int32)
-    held = np.zeros((int((sizes > 1).sum()), rows), np.int32)
-    np.add.at(held, (codes, place[owner]), 1)
-    return Kin(row, starts, codes, held)
+    first = np.concatenate([[0], np.cumsum(sizes[sizes > 1])]).astype(np.int32)
+    members = owner[np.argsort(codes, kind="stable")]
+    meets = np.zeros((rows, len(samples)), np.int32)
+    count_meets(first, members, place, meets)
+    return Kin(row, starts, codes, first, members, meets)

@@ -18,13 +18,38 @@ class Kin(NamedTuple):
         row: (P,) which row of the lists below is that of each sample or position.
         starts: (P + 1,) where the groups of a row begin in `codes`.
         codes: (M,) groups, ascending in each row.
-        held: (groups, m) members of each group in each batch; no rows: no groups.
+        first: (groups + 1,) where the members of a group begin in `members`.
+        members: (M,) the rows of the members of each group.
+        meets: (m, P) how many others in each batch are of a group of a row's, one for each group in common; no batches:
+            no groups. To ask is what the search does most, and a swap touches few.
     """
 
     row: Indices
     starts: Indices
     codes: Indices
-    held: Indices
+    first: Indices
+    members: Indices
+    meets: Indices
+
+
+@kernel
+def count_meets(first: Indices, members: Indices, place: Indices, meets: Indices) -> None:
+    """Fills in `meets` of a `Kin`, all zero before, where each row is in the batch place[row]."""
+    held = np.zeros(len(meets), np.int32)
+    for group in range(len(first) - 1):
+        rows = members[first[group] : first[group + 1]]
+        for row in rows:
+            held[place[row]] += 1
+        for row in rows:
+            if len(rows) < len(held):
+                for other in rows:
+                    meets[place[other], row] += 1
+            else:
+                for b in range(len(held)):
+                    meets[b, row] += held[b]
+            meets[place[row], row] -= 1
+        for row in rows:
+            held[place[row]] = 0
 
 
 @kernel
@@ -51,14 +76,11 @@ def _true_gain(weights: PoolWeights, members: Indices, i: int, a: int, j: int, b
 
 @kernel
 def cost_of_move(kin: Kin, i: int, a: int, b: int) -> tuple[int, int]:
-    """How many more pairs of one group there are if i goes from a to b, and how many it has in b: held[g, b] over g."""
-    more, there = 0, 0
-    if len(kin.held) > 0:
-        for at in range(kin.starts[kin.row[i]], kin.starts[kin.row[i] + 1]):
-            met = kin.held[kin.codes[at], b]
-            there += met
-            more += met - kin.held[kin.codes[at], a] + 1
-    return more, there
+    """How many more pairs of one group there are if i goes from a to b, and how many it has in b."""
+    if len(kin.meets) == 0:
+        return 0, 0
+    there = int(kin.meets[b, kin.row[i]])
+    return there - int(kin.meets[a, kin.row[i]]), there
 
 
 @kernel
@@ -88,11 +110,15 @@ def is_allowed(kin: Kin, i: int, mine: tuple[int, int], j: int, yours: tuple[int
 
 @kernel
 def move_kin(kin: Kin, i: int, source: int, target: int) -> None:
-    """Counts the members of groups anew after a sample has gone from one batch to another."""
-    if len(kin.held) > 0:
-        for at in range(kin.starts[kin.row[i]], kin.starts[kin.row[i] + 1]):
-            kin.held[kin.codes[at], source] -= 1
-            kin.held[kin.codes[at], target] += 1
+    """Lets the others of a sample's groups know that it has gone from one batch to another."""
+    if len(kin.meets) > 0:
+        here, there, row = kin.meets[source], kin.meets[target], kin.row[i]
+        for at in range(kin.starts[row], kin.starts[row + 1]):
+            group = kin.codes[at]
+            for other in kin.members[kin.first[group] : kin.first[group + 1]]:
+                if other != row:
+                    here[other] -= 1
+                    there[other] += 1
 
 
 @kernel
@@ -132,7 +158,7 @@ def _best_swap(
         most = max(most, yours[t])
     if highest + most <= best:
         return first, second
-    if len(kin.held) > 0:
+    if len(kin.meets) > 0:
         return _best_allowed(weights, ours[: len(mine)], theirs[: len(yours)], kin, a, b, least, wish)
     for s in range(len(mine)):
         if mine[s] + most <= best:

@@ -1,0 +1,211 @@
+"""The short answers of the documents: figures of the first page, the headline table, and a digest of the rivals."""
+
+from itertools import product
+from textwrap import fill
+from typing import Any
+
+Facts = dict[str, Any]
+
+_TASKS = {
+    "functions": "functions by what they do",
+    "pairs": "packages by their short description",
+    "debian": "packages by their short description",
+}
+_SMALL = 16
+_WIDTH = 100
+_TOWERS = ("pairs", "functions")
+_DRAWN = "functions, seeds from 30"
+_DIGEST = {
+    "a memory of old embeddings (XBM), the best size": "shuffled, memory",
+    "a moving average (SogCLR), the better γ": "SogCLR",
+    "one mined negative for each anchor": "one mined negative",
+    "groups of hard samples (B3), the better size": "groups of",
+    "`Cut`, no background": "`Cut`, no background",
+    "**batchcut as it comes**": "default",
+    "`Cut` and one mined negative": "`Cut` and one mined negative",
+}
+
+
+def headline_table(sizes: Facts, training: Facts, finetune: Facts) -> str:
+    """What planned batches gain, a row for each task, and what a small batch is worth."""
+    lines = ["| task | model | seeds | shuffled | planned | gain |", "|---|---|---|---|---|---|"]
+    towers = "two small towers"
+    for data in ("functions", "pairs"):
+        shuffled, planned = (_of_size(sizes, data, 32, method) for method in ("shuffle", "cut"))
+        lines.append(_row(f"{_TASKS[data]}, B = 32", towers, planned["seeds"], shuffled["top1"], planned["top1"]))
+    for data in ("functions", "debian"):
+        shuffled, planned = (_tuned(finetune, data, method) for method in ("shuffled", "planned"))
+        scores = (shuffled["top1"]["mean"], planned["top1"]["mean"])
+        lines.append(_row(f"{_TASKS[data]}, B = 16", "MiniLM, pretrained", planned["seeds"], *scores))
+    images = _images(training)
+    scores = (images["Shuffle"]["top1"], images["Cut"]["top1"])
+    lines.append(_row("the other view of an image, B = 32", "small ResNet, SimCLR", images["Cut"]["seeds"], *scores))
+    for data in ("functions", "pairs"):
+        best, small = _best_shuffled(sizes, data), _of_size(sizes, data, _SMALL, "cut")
+        task = f"{_TASKS[data]}: planned B = {_SMALL} beside shuffled B = {best['batch_size']}"
+        lines.append(_row(task, towers, small["seeds"], best["top1"], small["top1"]))
+    return "\n".join(lines)
+
+
+def front_figures(sizes: Facts, overhead: Facts, finetune: Facts) -> str:
+    """Three figures for the first page."""
+    shuffled, planned = (_of_size(sizes, "functions", 32, method)["top1"] for method in ("shuffle", "cut"))
+    best, small = _best_shuffled(sizes, "functions"), _of_size(sizes, "functions", _SMALL, "cut")
+    gain = f"**{100 * (planned - shuffled):+.1f} points** of top-1 retrieval at B = 32"
+    worth = f"{_percent(small['top1'])} at equal epochs; the best shuffled size, {best['batch_size']}"
+    image = f"{_percent(overhead['added'])} is added to an epoch of a small image model"
+    return _bullets(
+        f"{gain}: {_percent(planned)} planned, {_percent(shuffled)} shuffled (*functions*).",
+        f"**Batches of {_SMALL}**, planned, reach {worth}, {_percent(best['top1'])}.",
+        f"MiniLM takes **{_longer(finetune)}** as long to fine-tune; {image}. The towers above take {_towers(sizes)}.",
+    )
+
+
+def readme_figures(training: Facts, finetune: Facts, sizes: Facts) -> str:
+    """The same three for the README, of the run that its picture shows, each with the command that prints it."""
+    rows = {row["method"]: row for row in training["summary"] if row["data"] == _DRAWN}
+    shuffled, planned = rows["Shuffle"], rows["Cut"]
+    scores = f"{_percent(shuffled['top1'])} shuffled, {_percent(planned['top1'])} planned"
+    task = f"two small towers, Python functions by what they do, B = 32, {planned['seeds']} seeds"
+    tuned, saved = _tuned(finetune, "functions", "planned")["slower"], 100 - 100 * planned["share_of_steps"]
+    time = f"MiniLM takes {tuned:.2f} times as long to fine-tune; such towers take {_towers(sizes)}"
+    first = "python benchmarks/training.py --functions --first-seed 30 --seeds 5 --methods Shuffle Cut"
+    second = "python benchmarks/finetune.py --sets functions --pairs 4800 --methods shuffled planned --time"
+    lines = ["| | | printed by |", "|---|---|---|"]
+    lines += [f"| **points gained** | {100 * planned['gain']:+.1f} of top-1: {scores} ({task}) | `{first}` |"]
+    lines += [f"| **steps saved** | {saved:.0f} % until the shuffled result is reached | the same |"]
+    lines += [f"| **time added** | {time} | `{second}` |"]
+    return "\n".join(lines)
+
+
+def beside_table(sizes: Facts, rivals: Facts) -> str:
+    """What people use instead: what it gives, what it costs, and whether it goes together with planned batches."""
+    best = _both([_best_shuffled(sizes, data)["top1"] for data in _TOWERS])
+    small = _both([_of_size(sizes, data, _SMALL, "cut")["top1"] for data in _TOWERS])
+    found = {(row["data"], row["rival"]): row for row in rivals["summary"]}
+    mined, ours = ([found[data, name] for data in _TOWERS] for name in ("one mined negative", "default"))
+    times = [row["seconds"] / found[row["data"], "shuffled"]["seconds"] for row in mined]
+    memory = [row["gain"] for row in rivals["summary"] if "memory" in row["rival"] or "SogCLR" in row["rival"]]
+    gains = [_both([row["gain"] for row in rows], "+") for rows in (mined, ours)]
+    rows = (
+        ("", "gives", "costs", "together with planned batches"),
+        ("---",) * 4,
+        (
+            "larger batches, cached losses",
+            f"shuffled ones of the best size reach {best} %; planned ones of {_SMALL}, {small} %",
+            "memory, or a second forward pass",
+            "yes; the larger the batch, the less to gain",
+        ),
+        (
+            "`mine_hard_negatives`",
+            f"{gains[0]} points; planning {gains[1]}",
+            f"{_span(times, 0)} times the seconds",
+            "yes, and little is added",
+        ),
+        (
+            "`no_duplicates` sampler",
+            "no false negatives from equal texts",
+            "nothing",
+            "built in: equal texts are kept apart",
+        ),
+        (
+            "memory of old embeddings (XBM), SogCLR",
+            f"{100 * min(memory):+.0f} to {100 * max(memory):+.0f} points",
+            "little",
+            "not needed: planned batches have their own [background](docs/background.md)",
+        ),
+        (
+            "samplers of pytorch-metric-learning",
+            "batches by class",
+            "labels",
+            "for other tasks: here each sample is its own class",
+        ),
+    )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _both(shares: list[float], sign: str = "") -> str:
+    """In per cent, of pairs and functions."""
+    return " and ".join(f"{100 * share:{sign}.1f}" for share in shares)
+
+
+def costs(sizes: Facts, overhead: Facts, finetune: Facts, training: Facts) -> str:
+    """How much longer training takes, in sentences."""
+    added = [100 * row["added_time"] for row in training["summary"] if row["method"] == "Cut" and row["added_time"]]
+    return _bullets(
+        f"**MiniLM**, fine-tuned, takes {_longer(finetune)} as long as with shuffled batches.",
+        f"**A small ResNet** on images: {_percent(overhead['added'])} of an epoch, by the table below.",
+        f"**Two small towers** take {_towers(sizes)}: recording, planning and sampling add "
+        f"{_span(added, 0)} %, and a loss with a background takes longer, too.",
+    )
+
+
+def _bullets(*sentences: str) -> str:
+    """A list in lines that fit an editor."""
+    return "\n".join(fill(f"- {sentence}", _WIDTH, subsequent_indent="  ") for sentence in sentences)
+
+
+def _longer(finetune: Facts) -> str:
+    """How many times as long a planned fine-tuning takes, over the data sets."""
+    times = [_tuned(finetune, data, "planned")["slower"] for data in ("functions", "debian")]
+    return f"{_span(times, 2)} times"
+
+
+def _towers(sizes: Facts) -> str:
+    """How many times as long towers take with planned batches at B = 32, and how long their step is."""
+    seconds = {key: _of_size(sizes, key[0], 32, key[1])["seconds"] for key in product(_TOWERS, ("shuffle", "cut"))}
+    steps = {run["data"]: run["steps"] for run in sizes["runs"] if (run["batch_size"], run["part"]) == (32, "test")}
+    times = [seconds[data, "cut"] / seconds[data, "shuffle"] for data in _TOWERS]
+    step = max(1000 * seconds[data, "shuffle"] / steps[data] for data in _TOWERS)
+    return f"{_span(times, 1)} times as long, with steps of {step:.0f} ms"
+
+
+def _span(values: list[float], digits: int) -> str:
+    """From the least to the most, or one of them where they are written alike."""
+    return " to ".join(dict.fromkeys(f"{value:.{digits}f}" for value in (min(values), max(values))))
+
+
+def _tuned(finetune: Facts, data: str, method: str) -> Facts:
+    wanted = (data, "steps", method)
+    rows: list[Facts] = finetune["summary"]
+    return next(row for row in rows if (row["data"], row["equal"], row["method"]) == wanted)
+
+
+def rivals_digest(facts: Facts) -> str:
+    """The best gain of each kind of rival, a column for each data set."""
+    sets = list(dict.fromkeys(row["data"] for row in facts["summary"]))
+    lines = [f"| batches of 32 and | {' | '.join(sets)} |", "|---" * (1 + len(sets)) + "|"]
+    for name, start in _DIGEST.items():
+        found = [
+            max(row["gain"] for row in facts["summary"] if row["data"] == data and row["rival"].startswith(start))
+            for data in sets
+        ]
+        lines.append(f"| {name} | {' | '.join(f'{100 * gain:+.1f}' for gain in found)} |")
+    return "\n".join(lines)
+
+
+def _of_size(sizes: Facts, data: str, size: int, method: str) -> Facts:
+    wanted = (data, size, method)
+    rows: list[Facts] = sizes["summary"]
+    return next(row for row in rows if (row["data"], row["batch_size"], row["method"]) == wanted)
+
+
+def _best_shuffled(sizes: Facts, data: str) -> Facts:
+    """The size at which shuffled batches do best."""
+    rows: list[Facts] = [row for row in sizes["summary"] if (row["data"], row["method"]) == (data, "shuffle")]
+    return max(rows, key=lambda row: float(row["top1"]))
+
+
+def _images(training: Facts) -> dict[str, Facts]:
+    """The rows of images by method, of the seeds by which no setting was chosen."""
+    wanted = ("images, seeds from 40", "simclr")
+    return {row["method"]: row for row in training["summary"] if (row["data"], row["objective"]) == wanted}
+
+
+def _row(task: str, model: str, seeds: int, shuffled: float, planned: float) -> str:
+    scores = f"{100 * shuffled:.1f} | {100 * planned:.1f} | {100 * (planned - shuffled):+.1f}"
+    return f"| {task} | {model} | {seeds} | {scores} |"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

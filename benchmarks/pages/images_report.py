@@ -1,0 +1,80 @@
+"""Tables and picture of docs/images.md, from `training.py` and `images.py`; `tables.py` writes them."""
+
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks.loops.runs import share_of_steps, standard_error
+from benchmarks.pages.pictures import ENDINGS
+from benchmarks.pages.training_report import plot_curves
+
+Facts = dict[str, Any]
+
+EPOCHS = {
+    "images, seeds from 40": 10,
+    "images, 30 epochs, seeds from 40": 30,
+    "images, 60 epochs, seeds from 40": 60,
+}
+"""The runs that are compared, and how long they are."""
+
+_ALT = "Retrieval of the other view against steps, shuffled and planned"
+
+
+def epochs_table(facts: Facts) -> str:
+    """The gain against the number of epochs, by seeds, and the picture."""
+    lines = ["| epochs | seeds | shuffled | planned | gain | lead half way | steps to the shuffled result |"]
+    lines += ["|---" * 7 + "|"]
+    for data, epochs in EPOCHS.items():
+        pairs = _pairs(facts["runs"], data)
+        if pairs:
+            gains = [planned["top1"] - shuffled["top1"] for shuffled, planned in pairs]
+            leads = [_half_way(planned) - _half_way(shuffled) for shuffled, planned in pairs]
+            top1 = [100 * statistics.fmean(row["top1"] for row in rows) for rows in zip(*pairs, strict=True)]
+            shares = [share_of_steps(planned, shuffled) or 1.0 for shuffled, planned in pairs]
+            cells = [str(epochs), str(len(pairs)), *(f"{value:.1f} %" for value in top1), with_error(gains)]
+            cells += [f"{100 * statistics.fmean(leads):+.1f}", f"{statistics.fmean(shares):.0%}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *(f"![{_ALT}](img/images{ending})" for ending in ENDINGS)])
+
+
+def _pairs(runs: list[Facts], data: str) -> list[tuple[Facts, Facts]]:
+    """The shuffled and the planned run of each seed that has both."""
+    found = {(row["method"], row["seed"]): row for row in runs if (row["data"], row["objective"]) == (data, "simclr")}
+    seeds = [seed for method, seed in found if method == "Cut" and ("Shuffle", seed) in found]
+    return [(found["Shuffle", seed], found["Cut", seed]) for seed in sorted(seeds)]
+
+
+def _half_way(row: Facts) -> float:
+    """Top-1 at the last evaluation of the first half of a run."""
+    return float([top1 for step, top1 in row["curve"] if 2 * step <= row["steps"]][-1])
+
+
+def with_error(gains: list[float]) -> str:
+    """The mean of paired gains in points, with its standard error where there are several."""
+    mean = f"{100 * statistics.fmean(gains):+.1f}"
+    error = standard_error(gains)
+    return mean if error is None else f"{mean} ± {100 * error:.1f}"
+
+
+def variants_table(facts: Facts) -> str:
+    """What each change brings, beside what its plans are like."""
+    heads = ["batches", "epochs", "compared with", "seeds", "top-1", "gain", "effective size", "agreement"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in facts["summary"]:
+        error = "" if row["gain_spread"] is None else f" ± {100 * row['gain_spread'] / math.sqrt(row['seeds']):.1f}"
+        alone = row["variant"] == row["base"] or row["gain"] is None
+        gain = "" if alone else f"{100 * row['gain']:+.1f}{error}"
+        size = "–" if row["effective_size"] is None else f"{row['effective_size']:.0f}"
+        agreement = "–" if row["agreement"] is None else f"{row['agreement']:.2f}"
+        cells = [row["variant"], str(row["epochs"]), "" if alone else row["base"], str(row["seeds"])]
+        cells.append(f"{100 * row['top1']:.1f} %")
+        lines.append(f"| {' | '.join([*cells, gain, size, agreement])} |")
+    return "\n".join(lines)
+
+
+def plot_epochs(facts: Facts, light: Path, dark: Path) -> None:
+    """Retrieval against steps for the longer runs, by seeds that have both, for light and for dark pages."""
+    titles = {data: f"{epochs} epochs" for data, epochs in EPOCHS.items() if epochs > 10}
+    runs = [row for data in titles for pair in _pairs(facts["runs"], data) for row in pair]
+    plot_curves({"runs": runs}, light, dark, titles)
