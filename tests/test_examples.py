@@ -5,7 +5,6 @@ import os
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests._launch import TORCHRUN, ended
 
 from batchcut.cli._app import VERBS, parsed
 
@@ -21,7 +21,6 @@ ROOT = Path(__file__).parent.parent
 SNIPPET = re.compile(r"<!-- (?P<path>\S+\.py) -->\n```python\n(?P<code>.*?)```", re.DOTALL)
 INCLUDED = re.compile(r'^```python\n--8<-- "(?P<path>\S+\.py)"\n```', re.MULTILINE)
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,8 @@ def test_examples_of_the_guides_run(
 
 @pytest.mark.slow
 def test_many_processes() -> None:
-    command = [sys.executable, *TORCHRUN, str(ROOT / "examples" / "many_processes.py")]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    command = [*TORCHRUN, str(ROOT / "examples" / "many_processes.py")]
+    done = ended(command, env=os.environ | {"OMP_NUM_THREADS": "1"})
     # torch 2.13 with gloo and DDP aborts now and then at the very end, also without batchcut; all work is done by then.
     assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
     assert re.search(r"(epoch \d: 10 steps, every sample once: True\s+){3}", done.stdout), done.stdout

@@ -4,7 +4,6 @@ import gc
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from tests._launch import TORCHRUN, ended
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.data import Dataset
@@ -93,7 +93,7 @@ def planned_in(state: dict[str, Any]) -> set[frozenset[int]]:
     return as_sets(row[row >= 0].tolist() for row in rows)
 
 
-def completed(command: list[str], *, timeout: float = 150) -> subprocess.CompletedProcess[str]:
+def completed(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Runs a command of several processes to its end; again, if torch has aborted one of them at its exit.
 
     What is left of a process group when the interpreter ends, such as a model in a reference cycle, makes torch end the
@@ -101,7 +101,7 @@ def completed(command: list[str], *, timeout: float = 150) -> subprocess.Complet
     """
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     for _ in range(ATTEMPTS):
-        done = subprocess.run(command, cwd=ROOT, env=environment, timeout=timeout, capture_output=True, text=True)
+        done = ended(command, cwd=ROOT, env=environment)
         if done.returncode == 0 or ABORTED not in done.stderr:
             break
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
@@ -110,8 +110,7 @@ def completed(command: list[str], *, timeout: float = 150) -> subprocess.Complet
 
 def in_two_processes(module: str, folder: Path) -> list[Any]:
     """What `python -m module folder` left in rank0.json and rank1.json, run by torchrun in two processes."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
-    completed([*launcher, module, str(folder)])
+    completed([*TORCHRUN, "-m", module, str(folder)])
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests._launch import TORCHRUN
 from tests.integrations._runs import ROOT, completed
 from tests.test_examples import SNIPPET, code_of
 
@@ -19,9 +20,8 @@ LIGHTNING_USES_A_CLASS_THAT_TORCH_HAS_DEPRECATED = "ignore::FutureWarning"
 
 def output(name: str, *, processes: int = 1, warnings: tuple[str, ...] = ("error",)) -> str:
     """What an example prints."""
-    flags = [flag for warning in warnings for flag in ("-W", warning)] if processes == 1 else []
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
-    return completed([sys.executable, *flags, *launcher, str(ROOT / "examples" / name)]).stdout
+    alone = [sys.executable, *(flag for warning in warnings for flag in ("-W", warning))]
+    return completed([*(alone if processes == 1 else TORCHRUN), str(ROOT / "examples" / name)]).stdout
 
 
 @pytest.mark.parametrize(("guide", "examples"), GUIDES.items())

@@ -2,14 +2,14 @@
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests._launch import ended
 
 SCRIPT = Path(__file__).with_name("_clusters.py")
-LONGEST = 1200
+LONGEST = 800
 """Seconds, for a machine at work on much else; on an idle one it is a small part of them."""
 LIBRARIES = {"loky": "joblib", "dask": "distributed", "bare": "distributed", "ray": "ray"}
 
@@ -22,7 +22,7 @@ def said(engine: str, trouble: str, folder: Path) -> list[str]:
     paths = os.pathsep.join([str(SCRIPT.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
     alone = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SCRIPT), engine, trouble, str(folder)]
-    result = subprocess.run(command, capture_output=True, text=True, env=alone, timeout=LONGEST)
+    result = ended(command, env=alone, seconds=LONGEST)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()
 

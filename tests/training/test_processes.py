@@ -1,13 +1,11 @@
 """Two processes over gloo."""
 
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests._launch import TORCHRUN, ended
 
 from batchcut.selection import Cut
 from batchcut.training import Config, ObjectiveSettings, OptimizerSettings, to_toml, train
@@ -20,12 +18,7 @@ SCRIPT = Path(__file__).with_name("_two_processes.py")
 def run_on_two(config: Config, run: Path, *, stop_at: int = -1) -> int:
     settings = run.with_suffix(".toml")
     settings.write_text(to_toml(config), encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
-    words = [sys.executable, *launcher, str(SCRIPT), str(run), str(settings), str(stop_at)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False, timeout=300)
+    done = ended([*TORCHRUN, str(SCRIPT), str(run), str(settings), str(stop_at)], env=environment())
     assert done.returncode == 0 or stop_at >= 0, done.stderr[-3000:]
     return done.returncode
 
