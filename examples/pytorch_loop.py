@@ -29,5 +29,5 @@ for epoch in range(4):  # the first epoch is shuffled, the others are planned
         total += loss.item()
     print(f"epoch {epoch}: {len(loader)} batches, mean loss {total / len(loader):.3f}")
 
-if loader.plan is not None:
-    print(loader.plan.summary())
+if (plan := loader.measured_plan()) is not None:
+    print(plan.summary())

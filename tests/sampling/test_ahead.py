@@ -99,10 +99,7 @@ def test_the_plan_is_that_of_a_copy_of_the_bank_at_the_step(ahead: float, change
                 kept = copy.deepcopy(sampler.bank.state_dict())
         if expected is not None:
             assert drawn == list(expected)
-            assert sampler.plan == expected.plan
-            assert sampler.plan is not None
-            assert expected.plan is not None
-            assert sampler.plan.effective == expected.plan.effective
+            assert sampler.plan == expected.plan is not None
         assert (sampler.plan is plan) == (epoch == 0)
         expected = new(plan_ahead=0.0, **changes)
         expected.bank.load_state_dict(kept)

@@ -23,7 +23,7 @@ def test_of_no_plan_are_none() -> None:
 def test_are_those_of_the_plan_and_the_bank() -> None:
     sampler = _sampler()
     list(sampler)
-    found, plan = figures_of(sampler), sampler.plan
+    found, plan = figures_of(sampler), sampler.measured_plan()
     assert plan is not None
     shuffled = bc.Shuffle()(sampler.bank.u, sampler.bank.v, batch_size=8, temperature=0.1)
     assert found["plan_times_shuffled"] == pytest.approx(plan.mean_loss / shuffled.mean_loss)

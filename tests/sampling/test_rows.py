@@ -67,7 +67,8 @@ def test_a_plan_by_the_mean_is_measured_by_the_views() -> None:
     bank = filled(60)
     sampler = PlannedBatchSampler(bank, batch_size=6, selector=Cut(), shuffled_epochs=0, average_views=True)
     assert len(list(sampler)) == 10
-    assert sampler.plan is not None
-    assert sampler.plan.effective == sampler.plan.measured(bank.u, bank.v).effective
+    plan = sampler.measured_plan()
+    assert plan is not None
+    assert plan.effective == plan.measured(bank.u, bank.v).effective
     mean = mean_of_views(bank.u, bank.v)
-    assert sampler.plan.effective != sampler.plan.measured(mean, mean).effective
+    assert plan.effective != plan.measured(mean, mean).effective

@@ -14,7 +14,7 @@ _MOST_COMPARED = 4096
 
 def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
     """Of the plan made last: how hard it is, what it took, and what may be wrong with it; empty where there is none."""
-    plan, bank = sampler.plan, sampler.bank
+    plan, bank = sampler.measured_plan(), sampler.bank
     if plan is None:
         return {}
     seen = torch.nonzero(bank.seen).flatten()

@@ -158,6 +158,10 @@ class PlannedLoader:
         """The last plan, for a closer look; None before the first one."""
         return self.sampler.plan
 
+    def measured_plan(self) -> BatchPlan | None:
+        """The last plan with its effective batch size, by what the bank holds now; None before the first one."""
+        return self.sampler.measured_plan()
+
     @property
     def epoch(self) -> int:
         """The epoch of the pass under way; between two passes the one that comes next."""

@@ -249,11 +249,13 @@ class Planner:
             progress=self.progress,
         )
         self._check_plan(plan)
-        if self.average_views:  # it is trained on the views themselves
-            random = generator(Stream.STAND_INS, self.seed, epoch)
-            u, v = rows_of(self.bank, used, random, average_views=False)
-        measured = plan.measured(u, v, threads=self.selector.threads)
-        return measured.within(used, len(self.bank), drop_last=self.drop_last)
+        return plan.within(used, len(self.bank), drop_last=self.drop_last)
+
+    def measured(self, plan: BatchPlan) -> BatchPlan:
+        """The plan with its effective size by what the bank holds now: by the views, also where it is by their mean."""
+        everything, random = np.arange(len(self.bank)), generator(Stream.STAND_INS, self.seed, plan.epoch)
+        u, v = rows_of(self.bank, everything, random, average_views=False)
+        return plan.measured(u, v, threads=self.selector.threads)
 
     def _planned_in_shards(self, bank: ShardedBank, epoch: int) -> BatchPlan:
         resting = np.setdiff1d(np.arange(len(bank)), self.used(epoch), assume_unique=True)

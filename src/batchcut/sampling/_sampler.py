@@ -69,7 +69,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
     Attributes:
         epoch: that of the pass begun last, or to begin next where `set_epoch` says so.
-        plan: the last plan, for a closer look; None before the first one.
+        plan: the last plan, for a closer look; None before the first one. See `measured_plan` for its effective size.
         left_out: how many samples of this process's batches `drop_conflicts` left out of the epoch begun last.
         sampler: the `EpochSampler` that frameworks ask for.
     """
@@ -233,6 +233,16 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """Whether the next epoch needs a plan of its own, and one that is made from embeddings."""
         coming = self.epoch + 1
         return self._warm(coming) and self._made_for(coming) is None and not self.selector.is_shuffle
+
+    def measured_plan(self) -> BatchPlan | None:
+        """The last plan with its effective batch size, by what the bank holds now; None before the first one.
+
+        That takes longer than the plan itself in small sets, so that no training waits for it unless somebody looks.
+        Where the bank is in shards, no process has the rows, and the plan comes as it is.
+        """
+        return (
+            self.plan if self.plan is None or isinstance(self.bank, ShardedBank) else self._planner.measured(self.plan)
+        )
 
     def discard_plan_ahead(self) -> None:
         """Stops a plan of the next epoch that was begun: it is made when that begins, from what the bank holds then."""

@@ -88,9 +88,9 @@ class Batches:
             refill(self.bank)
         before = self.sampler.plan
         batches = [np.asarray(batch) for batch in self.sampler]
-        plan = self.sampler.plan if self.sampler.plan is not before else None
-        shuffled = None
+        plan, shuffled = self.sampler.plan if self.sampler.plan is not before else None, None
         if plan is not None and self.sharding.rank == 0:
+            plan = self.sampler.measured_plan() or plan
             shuffled = shuffled_loss(self.bank, plan, average_views=self.averages)
         return Epoch(batches=batches, plan=plan, shuffled_loss=shuffled, seconds=time.perf_counter() - started)
 
