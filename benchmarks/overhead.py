@@ -6,7 +6,8 @@ medians count for all. The plan is that of the whole epoch. The share is given i
 of the processors, which other work does not stretch; the larger counts.
 
 With `--seeds` it also trains whole epochs on images and on pairs of features, with plans made between two epochs and
-with plans made ahead in the background (`plan_ahead`), and shows how long training waits for them (loops/waiting.py).
+with plans made ahead in the background (`plan_ahead`, a tenth of an epoch of images and three of pairs), and shows how
+long training waits for them (loops/waiting.py).
 
 The bars: together at most 5 % of an epoch; recording alone under 2 % of a step; a float16 bank takes 4 N d bytes.
 Ahead, training waits at most 0.5 % of an epoch on images and 3 % on pairs, with the same retrieval but for the spread
@@ -168,7 +169,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150, help="steps to time of each loop (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=0, help="of whole trainings, for the waiting (default: none)")
     parser.add_argument("--epochs", type=int, default=4, help="of each of them, at least 2 (default: %(default)s)")
-    parser.add_argument("--plan-ahead", type=float, default=0.1, help="of every other one (default: %(default)s)")
     parser.add_argument("--pairs", default="functions", help="an .npz file, or functions (default: %(default)s)")
     parser.add_argument("--pair-count", type=int, help="how many pairs at most (default: all)")
     parser.add_argument("--json", type=Path, help="where to write all figures, for benchmarks/tables.py")
@@ -198,8 +198,7 @@ def main() -> None:
     report(facts)
     if options.seeds:
         trainings = [on_images(images, options.batch_size), on_pairs(options.pairs, options.pair_count)]
-        how = {"seeds": options.seeds, "epochs": options.epochs, "ahead": options.plan_ahead}
-        rows = list(waiting_rows(trainings, **how))
+        rows = list(waiting_rows(trainings, seeds=options.seeds, epochs=options.epochs))
         facts["waiting"] = {"epochs": options.epochs, "rows": rows, "summary": waiting_summary(rows)}
         report_waiting(facts["waiting"]["summary"])
     if options.json is not None:
@@ -257,8 +256,15 @@ def on_images(images: Tensor, batch_size: int) -> Training:
         return TwoViews()
 
     settings = {"batch_size": batch_size, "temperature": 0.1, "average_views": True}
-    data = TensorDataset(images[:-held])
-    return Training(name="images", data=data, held=(images[-held:],), model=model, rate=1e-3, settings=settings)
+    return Training(
+        name="images",
+        data=TensorDataset(images[:-held]),
+        held=(images[-held:],),
+        model=model,
+        rate=1e-3,
+        settings=settings,
+        plan_ahead=0.1,
+    )
 
 
 class TwoTowers(nn.Module):
@@ -285,6 +291,7 @@ def on_pairs(name: str, count: int | None) -> Training:
         model=lambda seed: TwoTowers(dims, seed),
         rate=towers.PEAK,
         settings=settings,
+        plan_ahead=0.3,
     )
 
 

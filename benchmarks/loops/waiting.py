@@ -25,7 +25,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What is trained: data, a model for each seed, how it is planned, and what is told apart in the end."""
+    """What is trained: data, a model for each seed, how it is planned, and what is told apart in the end.
+
+    Attributes:
+        plan_ahead: the share of an epoch that is longer than a plan takes beside the training.
+    """
 
     name: str
     data: TensorDataset
@@ -33,13 +37,14 @@ class Training:
     model: Callable[[int], nn.Module]
     rate: float
     settings: dict[str, Any]
+    plan_ahead: float
 
 
-def waiting_rows(trainings: list[Training], *, seeds: int, epochs: int, ahead: float) -> Iterator[Row]:
+def waiting_rows(trainings: list[Training], *, seeds: int, epochs: int) -> Iterator[Row]:
     """A row for each training, seed and way to plan, as they come."""
     for training in trainings:
         for seed in range(seeds):
-            for plan_ahead in (0.0, ahead):
+            for plan_ahead in (0.0, training.plan_ahead):
                 yield _run(training, seed=seed, epochs=epochs, plan_ahead=plan_ahead)
 
 
@@ -94,7 +99,7 @@ def waiting_summary(rows: list[Row]) -> list[Row]:
     """Means over seeds, for each set with and without, and whether the bars are cleared."""
     summary = []
     for name in dict.fromkeys(row["set"] for row in rows):
-        for ahead in sorted({row["plan_ahead"] for row in rows}):
+        for ahead in sorted({row["plan_ahead"] for row in rows if row["set"] == name}):
             part = [row for row in rows if (row["set"], row["plan_ahead"]) == (name, ahead)]
             means = {key: statistics.mean(row[key] for row in part) for key in ("waited", "epoch", "share", "top1")}
             scores = [row["top1"] for row in part]
