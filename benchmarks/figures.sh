@@ -19,7 +19,7 @@ measure() { script=$1; shift; run "benchmarks/$script.py" "$@"; }
 once() { if test -e "$(made "$1")"; then echo "== $1 is stored"; else measure "$@"; fi; }
 
 once selection --cifar "$cifar/cifar-100-python" --json "$(made selection)"
-once overhead --cifar "$cifar/cifar-100-python" --seeds 2 --epochs 3 --json "$(made overhead)"
+once overhead --cifar "$cifar/cifar-100-python" --seeds 3 --epochs 4 --json "$(made overhead)"
 once scale --write "$(made scale)"
 once few_centers --output "$(made few_centers)"
 once batch_norm --json "$(made batch_norm)"
@@ -29,8 +29,10 @@ for images in simclr "simclr --first-seed 5 --seeds 8" "sogclr --evaluate-every 
 done
 measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 3 --evaluate-every 0 \
     --evaluate-epochs 2 --output "$(made training)"
-measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 2 --epochs 30 \
-    --evaluate-every 0 --evaluate-epochs 3 --output "$(made training)"
+for epochs in "30 --evaluate-epochs 3" "60 --evaluate-epochs 6"; do # shellcheck disable=SC2086
+    measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 2 \
+        --epochs $epochs --evaluate-every 0 --output "$(made training)"
+done
 measure images --cifar "$cifar" --epochs 5 --seeds 1 --variants shuffled Cut "shuffled, 96 fresh negatives" \
     "shuffled, 96 negatives with gradient" "Cut, running statistics" --output "$(made images)"
 measure training --pairs "$pairs" --functions --first-seed 30 --seeds 5 \

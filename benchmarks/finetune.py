@@ -99,6 +99,7 @@ def main() -> None:
     asked = [(task.key, _measure, (task, options.lists, jobs)) for task in _tasks(options, results.runs)]
     results.add_all(asked, jobs=jobs)
     print(table(summary(results.runs)))
+    print("\n".join(mixed(results.runs)))
 
 
 def _facts(runs: Sequence[Row]) -> Row:
@@ -171,9 +172,16 @@ def _measure(task: Task, lists: Path, jobs: int) -> Row:
     pairs = drawn(texts.train, task.pairs // SHORTER if task.equal == "time" else task.pairs, task.seed)
     result = trained(pairs, method, seed=task.seed, batch=task.batch, steps=task.steps, rate=task.rate)
     times = {"training": result.training, "mining": result.mining, "filled": result.filled, "jobs": jobs}
-    if task.equal == "time":
-        return asdict(task) | times
-    return asdict(task) | times | figures(*embedded(result.model, texts.test[: task.tested]))
+    row = asdict(task) | times | {"texts": texts.digest}
+    return row if task.equal == "time" else row | figures(*embedded(result.model, texts.test[: task.tested]))
+
+
+def mixed(rows: Iterable[Row]) -> list[str]:
+    """A line for each set whose rows are of different texts, of another release of Debian, say: not to be compared."""
+    texts: dict[str, set[str]] = {}
+    for row in rows:
+        texts.setdefault(row["data"], set()).add(row.get("texts", "unknown"))
+    return [f"{data}: runs on {len(found)} versions of the texts" for data, found in texts.items() if len(found) > 1]
 
 
 def drawn(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.finetune import drawn, figures, summary, table, times_slower
+from benchmarks.finetune import drawn, figures, mixed, summary, table, times_slower
 from benchmarks.loops.text_sets import debian_pairs, fill, load, stanzas
 
 from batchcut.evaluation import retrieval
@@ -55,6 +55,22 @@ def test_short_and_long_descriptions_are_read_from_a_folder(tmp_path: Path) -> N
     (tmp_path / "mirror_dists_stable_main_i18n_Translation-en").write_text(TRANSLATIONS, encoding="utf-8")
     found = load("debian", tmp_path)
     assert sorted(found.train + found.test) == [TEA, COFFEE]
+
+
+@pytest.mark.skipif(not Path("/usr/lib/apt/apt-helper").exists(), reason="reads lists by apt's own helper")
+def test_lists_that_change_from_week_to_week_are_left_out(tmp_path: Path) -> None:
+    for name in ("stable", "stable-updates", "stable-security"):
+        (tmp_path / f"mirror_dists_{name}_main_binary-all_Packages").write_text(PACKAGES, encoding="utf-8")
+        text = TRANSLATIONS.replace("A drink", f"A drink, {name}," if name != "stable" else "A drink")
+        (tmp_path / f"mirror_dists_{name}_main_i18n_Translation-en").write_text(text, encoding="utf-8")
+    found = load("debian", tmp_path)
+    assert sorted(found.train + found.test) == [TEA, COFFEE]
+
+
+def test_rows_of_different_texts_are_named() -> None:
+    rows = [{"data": data, "texts": texts} for data, texts in [("debian", "1"), ("functions", "1"), ("debian", "2")]]
+    assert mixed(rows) == ["debian: runs on 2 versions of the texts"]
+    assert mixed(rows[:2]) == []
 
 
 def test_a_folder_without_lists_says_what_fetches_them(tmp_path: Path) -> None:
