@@ -9,12 +9,12 @@ import batchcut as bc
 torch.manual_seed(0)
 kinds = torch.randn(40, 32).repeat_interleave(16, dim=0)
 samples = kinds + 0.5 * torch.randn(640, 32)  # 640 samples of 40 kinds ...
-x, y = (samples + 0.2 * torch.randn(640, 32) for _ in range(2))  # ... each seen from two sides
+x, y = (samples + 0.2 * torch.randn(640, 32) for _ in range(2))  # ... seen from two sides
 dataset = TensorDataset(x, y)
 model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-loader = bc.PlannedLoader(dataset, batch_size=32, temperature=0.05)  # in place of a DataLoader
+loader = bc.PlannedLoader(dataset, batch_size=32, temperature=0.05)  # a DataLoader before
 for epoch in range(4):  # the first epoch is shuffled, the others are planned
     total = 0.0
     for a, b in loader:
