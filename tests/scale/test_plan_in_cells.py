@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -97,6 +98,36 @@ def test_every_sample_once_and_groups_apart(
     if groups is not None:
         for row in plan:
             assert len(set(groups[row].tolist())) == len(row)
+
+
+def test_many_blocks_and_many_samples_that_change_cells_need_few_open_files(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchcut.scale._memory.MOST_IN_BLOCK", 20)
+    groups = np.arange(2000) + 1000
+    u, _ = make_pairs(2000)
+    near = np.argsort(-(u.astype(float) @ u[0].astype(float)))[:500]  # in few cells, which have 8 batches each
+    groups[near] = np.arange(500) // 100
+    pairs = write_pairs(2000, groups=groups)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    in_use = max(int(handle.name) for handle in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 30, before[1]))
+    try:
+        plan = plan_of(pairs, tmp_path / "parts")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    check_covers(plan, 2000, 16, drop_last=True)
+    assert plan.group_pairs == 0
+
+
+def test_what_a_killed_call_has_left_is_removed_by_the_next(write_pairs: WritePairs, tmp_path: Path) -> None:
+    pairs = write_pairs(300)
+    plan = plan_of(pairs, tmp_path / "parts")
+    left = tmp_path / "parts" / "blocks" / "000000.rows.npy"
+    left.parent.mkdir()
+    left.touch()
+    assert plan_of(pairs, tmp_path / "parts") == plan
+    assert not left.parent.exists()
 
 
 def test_a_group_that_fills_a_cell_goes_to_the_others(write_pairs: WritePairs, tmp_path: Path) -> None:

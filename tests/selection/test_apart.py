@@ -48,3 +48,20 @@ def test_one_large_group_is_spread_as_far_as_need_be(large: list[int], size: int
     assert [len(cell) for cell in found] == [len(cell) for cell in cells]
     moved = sum(a != b for old, new in zip(cells, found, strict=True) for a, b in zip(old, new, strict=True))
     assert moved == 2 * sum(max(0, count - room) for count in large)
+
+
+@given(
+    kinds=st.lists(st.lists(st.integers(0, 4), min_size=12, max_size=12), min_size=2, max_size=5),
+    room=st.integers(2, 6),
+)
+def test_several_large_groups_never_crowd_a_cell_that_had_room(kinds: list[list[int]], room: int) -> None:
+    names = iter(range(100, 1000))
+    cells = [[*kind, *(next(names) for _ in range(12))] for kind in kinds]
+    found = after(cells, [room] * len(cells))
+    assert Counter(chain(*found)) == Counter(chain(*cells))
+    for old, new in zip(cells, found, strict=True):
+        before, now = Counter(old), Counter(new)
+        assert all(now[group] <= max(room, before[group]) for group in now)
+    for group in range(5):
+        if sum(cell.count(group) for cell in cells) <= len(cells):  # far less than there is room for
+            assert all(cell.count(group) <= room for cell in found)

@@ -1,5 +1,6 @@
 """Blocks: runs of samples that are read, assigned to centres and written in the order of these."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,17 @@ def read_array(path: Path) -> npt.NDArray[Any]:
         raise invalid("parts", "be one that all workers see, and that nobody else changes", f"no {path}")
     with reading(path, "be whole, as it was written"):
         return np.lib.format.open_memmap(path, mode="r")
+
+
+def joined(pieces: Iterable[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:
+    """The rows of all pieces, `count` together: one array, for which only a file or two are open at a time."""
+    found: npt.NDArray[Any] | None = None
+    filled = 0
+    for piece in pieces:
+        if found is None:
+            found = np.empty((count, *piece.shape[1:]), piece.dtype)
+        found[filled : filled + len(piece)] = piece
+        filled += len(piece)
+    if found is None or filled != count:
+        raise RuntimeError(f"parts hold {filled} rows where {count} were counted")
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 from batchcut._files import write_whole
 from batchcut.selection import Selector, cell_starts, plan_samples, read_groups
 
-from ._blocks import Records, groups_path, read_array, rows_path
+from ._blocks import Records, groups_path, joined, read_array, rows_path
 from ._pair_files import Ints
 
 
@@ -23,8 +23,9 @@ class Cell:
         number: Its place among all cells.
         batches: How many batches it makes.
         slices: (m, 2) from where to where its samples lie in each block.
-        leaving: Samples, ascending, that lie there but belong to another cell, since their group has no room here.
-        entering: For each of as many others that come instead, the number of a block and the place in it.
+        leaving: (n, 2) blocks, and places in them, of samples that lie there but belong to another cell, since their
+            group has no room here.
+        entering: (n, 2) the same of as many others that come instead.
         blocks: Where the blocks are.
         folder: Where parts are written.
     """
@@ -33,7 +34,7 @@ class Cell:
     batches: int
     slices: Ints
     leaving: Ints
-    entering: tuple[tuple[int, int], ...]
+    entering: Ints
     blocks: str
     folder: str
 
@@ -42,28 +43,30 @@ class Cell:
         """Its batches and what came out."""
         return Path(self.folder) / f"{self.number:06}.npz"
 
+    def __len__(self) -> int:
+        return int(np.diff(self.slices, axis=1).sum())
+
     def read(self) -> Records:
         """Its samples, in the order of their numbers."""
-        records = np.concatenate([read_array(rows_path(self.blocks, k))[start:stop] for k, start, stop in self._runs()])
-        if len(self.leaving):
-            records = records[~np.isin(records["sample"], self.leaving)]
-            entering = [read_array(rows_path(self.blocks, k))[place : place + 1] for k, place in self.entering]
-            records = np.concatenate([records, *entering])
+        records = joined(self._samples(), len(self))
         return records[np.argsort(records["sample"], kind="stable")]
+
+    def _samples(self) -> Iterator[Records]:
+        for k, start, stop in self._runs():
+            gone = self.leaving[self.leaving[:, 0] == k, 1] - start
+            yield np.delete(read_array(rows_path(self.blocks, k))[start:stop], gone)
+        for k in np.unique(self.entering[:, 0]).tolist():
+            yield read_array(rows_path(self.blocks, k))[self.entering[self.entering[:, 0] == k, 1]]
 
     def groups(self) -> Ints:
         """The groups of the samples that lie there, by their places."""
-        return np.concatenate([read_array(groups_path(self.blocks, k))[start:stop] for k, start, stop in self._runs()])
+        return joined((read_array(groups_path(self.blocks, k))[a:b] for k, a, b in self._runs()), len(self))
 
     def place(self, number: int) -> tuple[int, int]:
         """The block in which the sample at a place lies, and where in it."""
         ends = np.cumsum(np.diff(self.slices, axis=1)[:, 0])
         block = int(np.searchsorted(ends, number, side="right"))
         return block, int(self.slices[block, 1] - (ends[block] - number))
-
-    def sample_at(self, block: int, place: int) -> int:
-        """The number of the sample there."""
-        return int(read_array(rows_path(self.blocks, block))["sample"][place])
 
     def _runs(self) -> Iterator[tuple[int, int, int]]:
         for k in np.flatnonzero(self.slices[:, 1] > self.slices[:, 0]).tolist():
@@ -74,9 +77,9 @@ def cells_of(counts: Ints, bounds: Ints, *, batch_size: int, blocks: Path, folde
     """The cells, by how many samples of each block are nearest to each centre: counts (m, F)."""
     starts = cell_starts(counts, bounds)
     batches = -(-np.diff(bounds) // batch_size)
-    nobody = np.empty(0, np.int64)
+    nobody = np.empty((0, 2), np.int64)
     return [
-        Cell(c, int(number), starts[:, c : c + 2], nobody, (), str(blocks), str(folder))
+        Cell(c, int(number), starts[:, c : c + 2], nobody, nobody, str(blocks), str(folder))
         for c, number in enumerate(batches)
     ]
 

@@ -38,7 +38,7 @@ from batchcut.selection import (
     swaps_apart,
 )
 
-from ._blocks import Block, blocks_of, draw_sums, read_array, record_type, write_array, write_block
+from ._blocks import Block, blocks_of, draw_sums, joined, read_array, record_type, write_array, write_block
 from ._cells import Cell, cells_of, plan_cell
 from ._engine import Workers
 from ._memory import DEFAULT_MEMORY, Room, room_in
@@ -150,6 +150,7 @@ def plan_in_cells(
         if not kept.plan.exists():
             with Workers(n_jobs) as workers:
                 _make(job, kept, workers, told, started)
+        kept.clear()  # here, for what a call that was killed has left
         told(1.0)
         return BatchPlan.load(kept.plan, mapped=True)
 
@@ -202,7 +203,7 @@ def _make(job: _Job, parts: Parts, workers: Workers, told: Progress, started: fl
     assign = partial(_assign, kind, parts.centers, threads)
     workers.run(assign, tasks, lambda task: task[0].counts_path, part_of(told, _DRAWN, _ASSIGNED))
 
-    counts = np.array([read_array(block.counts_path) for block in blocks])
+    counts = joined((read_array(block.counts_path)[None] for block in blocks), len(blocks))
     bounds = cell_bounds(len(job.pairs) - len(resting), job.batch_size, job.room.cell_batches)
     cells = cells_of(counts, bounds, batch_size=job.batch_size, blocks=parts.blocks, folder=parts.cells)
     if job.pairs.grouped:
@@ -213,7 +214,6 @@ def _make(job: _Job, parts: Parts, workers: Workers, told: Progress, started: fl
     plan = _joined(job, cells, resting, parts.batches, part_of(told, _PLANNED, 1.0), started)
     parts.check_asked(job.asked())  # files that were written anew meanwhile would make a plan of neither
     plan.save(parts.plan)
-    parts.clear()
 
 
 def _within(resting: Ints, block: Block) -> Ints:
@@ -234,7 +234,7 @@ def _centers(job: _Job, blocks: Sequence[Block], workers: Workers, told: Progres
     numbers = [stop - start for start, stop in pairwise([0, *ends])]
     tasks = [(block, number) for block, number in zip(blocks, numbers, strict=True) if number]
     workers.run(partial(_draw, job.seed, job.epoch), tasks, lambda task: task[0].drawn_path, told)
-    x = np.concatenate([read_array(block.drawn_path) for block, _ in tasks])
+    x = joined((read_array(block.drawn_path) for block, _ in tasks), wanted)
     order = generator(Stream.CELLS, job.seed, job.epoch).permutation(len(x))
     with crew_of(job.threads) as crew:
         return centers_in_chain(x[order], job.centers, crew)
@@ -251,15 +251,15 @@ def _draw(seed: int, epoch: int, task: tuple[Block, int]) -> None:
 def _apart(cells: list[Cell], bounds: Ints, batch_size: int) -> list[Cell]:
     """The cells after swaps that leave no group with more members in one than it has full batches, if possible."""
     room = [max(1, int(stop - start) // batch_size) for start, stop in pairwise(bounds)]
-    leaving: dict[int, list[int]] = {}
+    leaving: dict[int, list[tuple[int, int]]] = {}
     entering: dict[int, list[tuple[int, int]]] = {}
     for swap in swaps_apart(lambda cell: cells[cell].groups(), room):
         first, second = cells[swap.cell].place(swap.place), cells[swap.other_cell].place(swap.other_place)
         for cell, out, into in ((swap.cell, first, second), (swap.other_cell, second, first)):
-            leaving.setdefault(cell, []).append(cells[cell].sample_at(*out))
+            leaving.setdefault(cell, []).append(out)
             entering.setdefault(cell, []).append(into)
     return [
-        replace(cell, leaving=np.array(leaving[k], np.int64), entering=tuple(entering[k])) if k in leaving else cell
+        replace(cell, leaving=np.array(leaving[k]), entering=np.array(entering[k])) if k in leaving else cell
         for k, cell in enumerate(cells)
     ]
 
