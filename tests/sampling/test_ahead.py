@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import itertools
 import math
 import os
 import pickle
@@ -78,6 +79,15 @@ class Fails(Called):
 
     def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
         raise ArithmeticError("no plan today")
+
+
+class FailsAhead(Called):
+    """`Cut`, but for a thread, in which it cannot plan."""
+
+    def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
+        if threading.current_thread() is not threading.main_thread():
+            raise ArithmeticError("no plan today")
+        return Cut(threads=1)(u, v, **arguments)
 
 
 @given(steps=st.integers(1, 10**6), hundredths=st.integers(0, 99))
@@ -167,10 +177,69 @@ def test_an_exception_is_raised_when_the_next_epoch_begins_with_its_own_tracebac
     sampler = new(selector=Fails())
     assert len(train(sampler)) == K
     with pytest.raises(ArithmeticError, match=r"^no plan today$") as caught:
-        sampler.state_dict()
-    with pytest.raises(ArithmeticError, match=r"^no plan today$") as caught:
         next(iter(sampler))
     assert "__call__" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+
+
+@pytest.mark.parametrize("stop", [AT, AT + 1, K])
+def test_states_and_copies_are_without_a_plan_that_failed(stop: int) -> None:
+    sampler, again, plain = new(selector=FailsAhead()), new(selector=FailsAhead()), new(plan_ahead=0.0)
+    drawn = iter(sampler)
+    first = train(sampler, itertools.islice(drawn, stop))
+    for _ in range(2):
+        state = sampler.state_dict(position=stop)
+        assert state["ahead"] is None
+    duplicate = copy.deepcopy(sampler)
+    again.bank.load_state_dict(copy.deepcopy(sampler.bank.state_dict()))
+    again.load_state_dict(state)
+    whole, planned = train(plain), list(plain)
+    rest = train(sampler, drawn)
+    assert first + rest == whole
+    assert sampler.state_dict()["ahead"] is None
+    with pytest.raises(ArithmeticError, match=r"^no plan today$"):
+        list(sampler)
+    for other in (again, duplicate):
+        assert train(other) == rest
+        assert list(other) == planned  # when the epoch begins, by all that was recorded
+    assert list(sampler) == planned  # at the second try, too
+
+
+class Interrupted(Called):
+    """A selector that is ended by what is no failure of a plan."""
+
+    def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_is_no_plan_that_failed() -> None:
+    sampler = new(selector=Interrupted())
+    train(sampler)
+    with pytest.raises(KeyboardInterrupt):
+        sampler.state_dict()
+
+
+class LateError(Exception):
+    """What the handler of a signal raises."""
+
+
+@pytest.mark.parametrize("waits", [PlannedBatchSampler.state_dict, list])
+def test_what_a_signal_raises_while_a_plan_is_waited_for_is_no_failure_of_it(waits: Any) -> None:
+    def ring(*_: object) -> None:
+        raise LateError
+
+    selector = Gated()
+    sampler, expected = new(selector=selector), new()
+    assert train(sampler) == train(expected)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(LateError):
+            waits(sampler)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    selector.gate.set()
+    assert sampler.state_dict()["ahead"] is not None
+    assert train(sampler) == train(expected)
 
 
 @pytest.mark.parametrize("leave", ["let go of", "another epoch", "filled"])

@@ -3,18 +3,19 @@
 import copy
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.sampling._helpers import DIM, flat, pairs
+from tests.sampling._helpers import DIM, Called, flat, pairs
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from batchcut.sampling import EmbeddingBank, PlannedLoader, Sharding
-from batchcut.selection import Cut, Ordered, Shuffle
+from batchcut.selection import BatchPlan, Cut, Ordered, Shuffle
 
 N, B, K = 43, 5, 8
 WORKERS = [0, pytest.param(2, marks=pytest.mark.slow)]
@@ -130,6 +131,68 @@ def test_a_state_after_a_pass_is_that_of_the_next_epoch() -> None:
     second.load_state_dict(state)
     assert second.epoch == 1
     assert train(second) == train(first)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flaky(Called):
+    """`Cut`, once it has failed."""
+
+    failures: list[str]
+
+    def __call__(self, u: Any, v: Any, **arguments: Any) -> BatchPlan:
+        if self.failures:
+            raise ArithmeticError(self.failures.pop())
+        return Cut(threads=1)(u, v, **arguments)
+
+    def __repr__(self) -> str:
+        return "Flaky()"
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("ahead", [0.0, 0.4])
+def test_an_epoch_whose_plan_failed_is_the_next_to_be_tried(ahead: float, workers: int) -> None:
+    loader = new(selector=Flaky(failures=["no plan today"]), plan_ahead=ahead, num_workers=workers)
+    plain = new(selector=Flaky(failures=[]), num_workers=workers)
+    first, expected = train(loader), [train(plain) for _ in range(2)]
+    loader.state_dict()
+    with pytest.raises(ArithmeticError, match=r"^no plan today$"):
+        train(loader)
+    assert (loader.epoch, len(loader)) == (1, K)
+    again = new(selector=Flaky(failures=[]), plan_ahead=ahead, num_workers=workers)
+    again.load_state_dict(copy.deepcopy(loader.state_dict()))
+    assert again.epoch == 1
+    assert [first, train(loader)] == [first, train(again)] == expected
+    assert loader.epoch == 2
+
+
+class Unreadable(Dataset[Any]):
+    """A data set whose files are gone, until they are back."""
+
+    gone = False
+
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, index: int) -> Any:
+        if self.gone:
+            raise OSError("gone")
+        return tensors()[index]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_pass_without_its_first_batch_begins_again_where_it_began(workers: int) -> None:
+    data, plain, first = Unreadable(), new(), new()
+    expected = [train(plain) for _ in range(2)]
+    assert [train(first), train(first, 3)] == [expected[0], expected[1][:3]]
+    again = new(data, num_workers=workers)
+    again.load_state_dict(copy.deepcopy(first.state_dict()))
+    data.gone = True
+    with pytest.raises(OSError, match="gone"):
+        train(again)
+    data.gone = False
+    assert again.epoch == 1
+    assert train(again) == expected[1][3:]
+    assert again.epoch == 2
 
 
 def test_index_and_record_are_of_the_batch_yielded_last() -> None:

@@ -10,6 +10,7 @@ from tests.sampling._helpers import DIM, Called, data_set, filled, flat, pairs
 from torch.utils.data import DataLoader
 
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
+from batchcut.sampling._ahead import PlanAhead
 from batchcut.selection import BatchPlan, Cut
 
 WORLD, N, B, EPOCHS = 2, 45, 6, 4
@@ -103,15 +104,43 @@ def _recorded(
     return drawn
 
 
-def _fail_ahead(rank: int) -> str:
-    """The first process cannot plan, which both hear of when the next epoch begins."""
+def _fail_ahead(rank: int, *, joined: bool) -> list[str]:
+    """The first process cannot plan, which both hear of when the next epoch begins, and not with a state before."""
     sampler = _new(EmbeddingBank(N, DIM), Sharding(rank=rank, world_size=WORLD), selector=Fails(), plan_ahead=0.4)
     _recorded(sampler, list(sampler), 1)
-    try:
-        list(sampler)
-    except (ArithmeticError, RuntimeError) as error:
-        return f"{type(error).__name__}: {error}"
-    return "no error"
+    found = []
+    if joined:
+        for _ in range(2):
+            sampler.join()
+            found.append(str(sampler.state_dict()["ahead"]))
+        found.append(str(copy.deepcopy(sampler).state_dict()["ahead"]))
+    elif rank == 0:
+        sampler.state_dict()  # the other one does not know of it
+    for _ in range(2):  # planned ahead; and a second try
+        try:
+            list(sampler)
+        except (ArithmeticError, RuntimeError) as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _interrupted(rank: int) -> list[str]:
+    """What interrupts the first process while all wait for a plan is no failure of the plan."""
+    sampler = _new(EmbeddingBank(N, DIM), Sharding(rank=rank, world_size=WORLD), plan_ahead=0.4)
+    _recorded(sampler, list(sampler), 1)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlanAhead, "wait", _interrupt)
+        try:
+            sampler.join()
+        except (KeyboardInterrupt, RuntimeError) as error:
+            found.append(f"{type(error).__name__}: {error}")
+    sampler.join()
+    return [*found, str(sampler.state_dict()["ahead"] is not None), str(len(list(sampler)))]
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _not_joined(rank: int) -> str:
@@ -181,7 +210,9 @@ def _all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     for mode in ("whole", "split"):
         found[f"backgrounds, {mode}"] = _backgrounds(Sharding(rank=rank, world_size=WORLD, mode=mode))
         found[f"ahead, {mode}"] = _ahead(Sharding(rank=rank, world_size=WORLD, mode=mode))
-    found["ahead, failure"] = _fail_ahead(rank)
+    found["ahead, failure"] = _fail_ahead(rank, joined=False)
+    found["ahead, failure, joined"] = _fail_ahead(rank, joined=True)
+    found["ahead, interrupted"] = _interrupted(rank)
     found["ahead, not joined"] = _not_joined(rank)
     found["float32"] = _join(rank, torch.float32)
     found["float16"] = _join(rank, torch.float16)
@@ -360,11 +391,22 @@ def test_plans_made_ahead_are_those_of_one_process(found: list[dict[str, Any]], 
 
 
 @pytest.mark.slow
-def test_a_plan_that_fails_ahead_fails_on_both(found: list[dict[str, Any]]) -> None:
-    assert found[0]["ahead, failure"] == "ArithmeticError: no plan today"
-    assert found[1]["ahead, failure"] == (
-        "RuntimeError: the first process could not plan: ArithmeticError: no plan today"
-    )
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_plan_that_fails_ahead_fails_on_both_when_the_epoch_begins(found: list[dict[str, Any]], joined: bool) -> None:
+    first = "ArithmeticError: no plan today"
+    for rank, failure in zip(found, [first, f"RuntimeError: the first process could not plan: {first}"], strict=True):
+        name = "ahead, failure, joined" if joined else "ahead, failure"
+        assert rank[name] == ["None"] * (3 if joined else 0) + [failure] * 2
+
+
+@pytest.mark.slow
+def test_an_interrupt_stays_one_and_the_plan_goes_on(found: list[dict[str, Any]]) -> None:
+    assert found[0]["ahead, interrupted"] == ["KeyboardInterrupt: ", "True", "3"]
+    assert found[1]["ahead, interrupted"] == [
+        "RuntimeError: the first process could not plan: KeyboardInterrupt: ",
+        "True",
+        "3",
+    ]
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from batchcut._progress import Progress, silent
 from batchcut.selection import BatchPlan
 
 _LONGEST_FAREWELL = 5.0  # seconds
+_CHECK_SECONDS = 0.2
 _DIGITS = 9  # so that (1 - 0.7) * 10 is 3
 
 
@@ -36,21 +37,22 @@ class PlanAhead:
 
     Args:
         epoch: which one.
-        plan: where all processes have it.
+        outcome: where all processes have it.
 
     Attributes:
-        plan: None as long as not all processes have it.
+        outcome: the plan, or what was raised while it was made; None as long as not all processes have it.
     """
 
-    def __init__(self, epoch: int, plan: BatchPlan | None = None) -> None:
+    def __init__(self, epoch: int, outcome: BatchPlan | Exception | None = None) -> None:
         self.epoch = epoch
-        self.plan = plan
+        self.outcome = outcome
         self._task: Task[BatchPlan] | None = None
+        self._ended: threading.Event | None = None  # there with the task
 
     @classmethod
     def begun(cls, epoch: int, make: Callable[[Progress], BatchPlan], progress: Progress | None) -> Self:
         """Begins to make a plan in a thread, which tells its progress there."""
-        ahead, stopped, tell = cls(epoch), threading.Event(), progress or silent
+        ahead, stopped, ended, tell = cls(epoch), threading.Event(), threading.Event(), progress or silent
 
         def told(share: float) -> None:
             # Before the interpreter ends it waits for the helpers of this thread, which go on as long as it does.
@@ -58,27 +60,50 @@ class PlanAhead:
                 raise StoppedError
             tell(share)
 
-        ahead._task = Task(make, told)
+        def work() -> BatchPlan:
+            try:
+                return make(told)
+            finally:
+                ended.set()
+
+        ahead._task, ahead._ended = Task(work), ended
         finalize(ahead, _end, stopped, ahead._task)
         return ahead
 
     def wait(self) -> None:
         """Waits until no thread is at work, whatever came out: before a loader forks its workers, say."""
+        # The thread is joined at its very end: in Python 3.11 one whose join was interrupted counts as ended for good.
+        while self._ended is not None and not self._ended.wait(_CHECK_SECONDS):
+            pass
         if self._task is not None:
             self._task.wait()
 
-    def result(self) -> BatchPlan:
-        """Waits for the plan, and raises what was raised while it was made."""
-        if self.plan is not None:
-            return self.plan
-        if self._task is None:
-            raise RuntimeError("the plan of the next epoch is with the first process: call join() on all of them first")
-        return self._task.result()
+    @property
+    def is_made_here(self) -> bool:
+        """Whether it is under way in this process, or was."""
+        return self._task is not None
 
     @cached_property
-    def packed(self) -> bytes:
-        """The plan as bytes, for a state; waits for it."""
-        return self.result().packed()
+    def found(self) -> BatchPlan | Exception:
+        """The outcome, for this process alone if it is not there for all yet; waits for it."""
+        if self.outcome is not None:
+            return self.outcome
+        if self._task is None:
+            raise RuntimeError("the plan of the next epoch is with the first process: call join() on all of them first")
+        self.wait()  # not below: what a signal raises while this waits is no failure of the plan
+        try:
+            return self._task.result()
+        except Exception as error:
+            return error
+
+    @cached_property
+    def packed(self) -> bytes | None:
+        """The plan as bytes, for a state; None if it failed, to be made when its epoch begins. Waits for it."""
+        return None if isinstance(self.found, Exception) else self.found.packed()
+
+    def without_thread(self) -> "PlanAhead | None":
+        """The same plan for a copy of a sampler; None if it failed, as in a state. Waits for it."""
+        return None if isinstance(self.found, Exception) else PlanAhead(self.epoch, self.found)
 
 
 def _end(stopped: threading.Event, task: Task[BatchPlan]) -> None:

@@ -212,11 +212,16 @@ class PlannedLoader:
         if self._done is not None:
             self.sampler.leave()
         self.set_epoch(upcoming)
-        self._begun = True
-        for count, (index, batch) in enumerate(self._loader, 1):
-            self._index, self._done = index, self.sampler.start + count
-            yield batch
-        self._done = None
+        count = 0
+        try:
+            for count, (index, batch) in enumerate(self._loader, 1):
+                self._index, self._done, self._begun = index, self.sampler.start + count, True
+                yield batch
+        except BaseException:
+            if count == 0:  # so that a second try has the same batches
+                self.sampler.rewind()
+            raise
+        self._done, self._begun = None, True
 
     def record(self, u: Tensor, v: Tensor) -> None:
         """Keeps the embeddings u: (B, d) and v: (B, d) of the batch yielded last, to plan the next epoch by."""
@@ -252,6 +257,7 @@ class PlannedLoader:
         The bank is joined first, so that the state of any one process is that of all. Joining in the middle of an epoch
         changes no later plan: each sample keeps its newest record. A bank in shards stays in shards: each process keeps
         a state of its own. In the last part of an epoch that is planned ahead (`plan_ahead`) this waits for the plan.
+        If that failed, the state is without it, and the error is raised when the next epoch begins.
         """
         self.sampler.join()
         return {"sampler": self._place(), "bank": self.bank.state_dict()}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch.distributed as dist
@@ -22,6 +22,7 @@ from ._rows import rows_of
 from ._sharded_bank import ShardedBank
 
 Indices = NDArray[np.int64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -171,10 +172,18 @@ class Planner:
         return PlanAhead.begun(epoch, lambda told: replace(still, progress=told)._planned(epoch), self.progress)
 
     def finish(self, ahead: PlanAhead) -> Made:
-        """The batches that were begun with, in all processes; waits for them."""
-        if ahead.plan is None:
-            ahead.plan = self._for_all(ahead.result)
-        return Made(ahead.epoch, ahead.plan.batches, planned=True, plan=ahead.plan)
+        """The batches that were begun with, in all processes; waits for them, and raises what their plan raised."""
+        plan = self.settle(ahead)
+        if isinstance(plan, Exception):
+            raise plan
+        return Made(ahead.epoch, plan.batches, planned=True, plan=plan)
+
+    def settle(self, ahead: PlanAhead) -> BatchPlan | Exception:
+        """Waits for a plan that was begun, and lets all processes have it, or know that it failed."""
+        if ahead.outcome is None:
+            shared = self._for_all(lambda: _for_others(ahead.found))
+            ahead.outcome = ahead.found if ahead.is_made_here else shared
+        return ahead.outcome
 
     def shuffled(self, epoch: int) -> Indices:
         """Random batches (K, B), a function of the seed and the epoch."""
@@ -283,23 +292,31 @@ class Planner:
             rule = "put each sample in one batch"
             raise invalid("selector", rule, "repeats" if plan.repeats else f"{len(plan.left_over)} left over")
 
-    def _for_all(self, plan: Callable[[], BatchPlan]) -> BatchPlan:
-        """The plan of the first process, where they plan together; or its failure, so that none waits for ever."""
+    def _for_all(self, find: Callable[[], T]) -> T:
+        """What the first process finds, where they plan together; all raise what it raises: none waits for ever."""
         if not self._together:
-            return plan()
-        outcome: list[Any] = [None]
+            return find()
+        outcome: list[Any] = [None, None]  # what was found, and what the others raise
         failure: BaseException | None = None
         if self.sharding.rank == 0:
             try:
-                outcome = [plan()]
+                outcome[0] = find()
             except BaseException as error:
-                failure, outcome = error, [f"{type(error).__name__}: {error}"]
+                failure, outcome[1] = error, _for_others(error)
         dist.broadcast_object_list(outcome, src=0)
         if failure is not None:
             raise failure
-        if not isinstance(outcome[0], BatchPlan):
-            raise RuntimeError(f"the first process could not plan: {outcome[0]}")
-        return outcome[0]
+        if outcome[1] is not None:
+            raise outcome[1]
+        found: T = outcome[0]
+        return found
+
+
+def _for_others(found: BatchPlan | BaseException) -> BatchPlan | RuntimeError:
+    """A plan of the first process, or its failure as the others raise it; not every exception can be sent."""
+    if isinstance(found, BatchPlan):
+        return found
+    return RuntimeError(f"the first process could not plan: {type(found).__name__}: {found}")
 
 
 def in_random_order(batches: Indices, random: np.random.Generator, *, groups: Groups | None) -> Indices:

@@ -251,13 +251,14 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def join(self) -> None:
         """Gives all processes the newest records, and the plan of the next epoch if it was begun: before a state.
 
-        They call it together; then the state of any one of them is that of all. With one process nothing happens.
+        They call it together; then the state of any one of them is that of all. With one process nothing happens. What
+        that plan has raised all raise when its epoch begins, and not here.
         """
         together = self.sharding.world_size > 1 and self.sharding.together and many_processes()
         if together or isinstance(self.bank, ShardedBank):
             self.bank.join()
         if together and self._ahead is not None:
-            self._planner.finish(self._ahead)
+            self._planner.settle(self._ahead)
 
     def background_of(self, index: Tensor, *, step: int) -> Background | None:
         """Old embeddings for the loss of a batch, beside its own: a function of seed, epoch, step and bank.
@@ -281,7 +282,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """Where this pass is: small, fresh at each call, and enough to get the same remaining batches.
 
         A plan of the next epoch that was begun (`plan_ahead`) is waited for and is part of the state, with eight bytes
-        a sample: what it is made from is no longer in the bank.
+        a sample: what it is made from is no longer in the bank. One that failed is not: this sampler raises the error
+        when that epoch begins, and one that goes on from the state plans then.
 
         Args:
             position: how many batches of the pass are done. Left out: as many as were drawn, which with a plain
@@ -334,6 +336,10 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """Says that the pass under way was left before its end: what a loader read ahead was not trained on."""
         if self._pass is not None:
             self._pass.over = False
+
+    def rewind(self) -> None:
+        """Says that no batch of the pass under way was trained on: the next one begins where it began."""
+        self._pass = None
 
     def _go_to(self, epoch: int, start: int) -> None:
         self._watch.leave(self._pass)
@@ -426,7 +432,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the pass and the thread under way: neither can be sent, but a place and a plan can."""
-        ahead = None if self._ahead is None else PlanAhead(self._ahead.epoch, self._ahead.result())
+        ahead = None if self._ahead is None else self._ahead.without_thread()
         place = self._start if self._pass is None else self._pass.position
         over = self._over if self._pass is None else self._pass.over
         return vars(self) | {"_pass": None, "_start": place, "_over": over, "_ahead": ahead}
