@@ -65,22 +65,27 @@ class Task(Generic[T]):
 
     def __init__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
         outcome: dict[str, Any] = {}
+        ended = threading.Event()
 
         def work() -> None:  # without a word of this object, so that its thread does not keep it
             try:
                 outcome["result"] = function(*args, **kwargs)
             except BaseException as error:
                 outcome["error"] = error
+            finally:
+                ended.set()
 
-        self._outcome = outcome
+        self._outcome, self._ended = outcome, ended
         self._thread = threading.Thread(target=work, daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float = math.inf) -> None:
-        """Waits for the end of the call, for so long at most; Ctrl-C is answered."""
+        """Waits for the end of the call, for so long at most; Ctrl-C is answered, and one can wait again after it."""
         end = time.monotonic() + seconds
-        while self._thread.is_alive() and (left := end - time.monotonic()) > 0:
-            self._thread.join(min(left, _CHECK_SECONDS))
+        while not self._ended.is_set() and (left := end - time.monotonic()) > 0:
+            self._ended.wait(min(left, _CHECK_SECONDS))
+        if self._ended.is_set():  # not before: in Python 3.11 a thread whose join was interrupted counts as ended
+            self._thread.join()
 
     def result(self) -> T:
         """Waits, and gives what the call returned, or raises what it raised, with its own traceback."""

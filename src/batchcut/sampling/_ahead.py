@@ -16,7 +16,6 @@ from batchcut._progress import Progress, silent
 from batchcut.selection import BatchPlan
 
 _LONGEST_FAREWELL = 5.0  # seconds
-_CHECK_SECONDS = 0.2
 _DIGITS = 9  # so that (1 - 0.7) * 10 is 3
 
 
@@ -47,12 +46,11 @@ class PlanAhead:
         self.epoch = epoch
         self.outcome = outcome
         self._task: Task[BatchPlan] | None = None
-        self._ended: threading.Event | None = None  # there with the task
 
     @classmethod
     def begun(cls, epoch: int, make: Callable[[Progress], BatchPlan], progress: Progress | None) -> Self:
         """Begins to make a plan in a thread, which tells its progress there."""
-        ahead, stopped, ended, tell = cls(epoch), threading.Event(), threading.Event(), progress or silent
+        ahead, stopped, tell = cls(epoch), threading.Event(), progress or silent
 
         def told(share: float) -> None:
             # Before the interpreter ends it waits for the helpers of this thread, which go on as long as it does.
@@ -60,21 +58,12 @@ class PlanAhead:
                 raise StoppedError
             tell(share)
 
-        def work() -> BatchPlan:
-            try:
-                return make(told)
-            finally:
-                ended.set()
-
-        ahead._task, ahead._ended = Task(work), ended
+        ahead._task = Task(make, told)
         finalize(ahead, _end, stopped, ahead._task)
         return ahead
 
     def wait(self) -> None:
         """Waits until no thread is at work, whatever came out: before a loader forks its workers, say."""
-        # The thread is joined at its very end: in Python 3.11 one whose join was interrupted counts as ended for good.
-        while self._ended is not None and not self._ended.wait(_CHECK_SECONDS):
-            pass
         if self._task is not None:
             self._task.wait()
 
