@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import torch
+from tests.scale._shards import write_tar
 from tests.scale.conftest import make_pairs
 
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, ShardedBank, Sharding
@@ -37,6 +39,17 @@ def begun(asked: str) -> Callable[[Path], object]:
     def damage(folder: Path) -> None:
         (folder / "parts").mkdir()
         (folder / "parts" / "asked.json").write_text(asked)
+
+    return damage
+
+
+def column(name: str, of: str, kind: str) -> Callable[[Path], object]:
+    """A column of a parquet file gets another type."""
+
+    def damage(folder: Path) -> None:
+        table = pyarrow.parquet.read_table(folder / name)
+        changed = table.set_column(table.column_names.index(of), of, table.column(of).cast(kind))
+        pyarrow.parquet.write_table(changed, folder / name)
 
     return damage
 
@@ -71,7 +84,7 @@ PARTS = [
     Fault(f"{P[:-5]}run/parts", r"--parts must lie outside the run in .*run, which is whole as it is; got run/parts"),
     Fault(
         P,
-        r"--parts must hold the parts of the same plan, with the same batch_size; got None in parts, and 4 now",
+        r"--parts must hold the parts of the same plan, with the same format; got None in parts, and 'batchcut parts 2",
         begun("{}"),
         leaves=("parts/.lock",),
     ),
@@ -138,6 +151,21 @@ RESHARD = [
         "reshard plan.npz rows-0.parquet x.parquet -o new",
         r"x\.parquet must have the columns of rows-0\.parquet: sample \(int64\), text \(string\); got sample",
         lambda folder: shutil.copy(folder / "plan.parquet", folder / "x.parquet"),
+    ),
+    Fault(
+        TABLE,
+        r"plan\.parquet must be a plan written by write_plan_table; got one that fails: batch as double, not int64",
+        column("plan.parquet", "batch", "float64"),
+    ),
+    Fault(
+        "reshard plan.npz rows-0.parquet rows-1.parquet -o new",
+        r"rows-0\.parquet must have columns that pyarrow can put in another order; got text \(string_view\)",
+        lambda folder: [column(f"rows-{k}.parquet", "text", "string_view")(folder) for k in range(2)],
+    ),
+    Fault(
+        "select x.npz --batch-size 4 --method shuffle -o new.parquet --shards data-0.tar data-1.tar",
+        r"data-1\.tar must have keys in UTF-8, as texts of a table are; got '0000\\udce4'",
+        lambda folder: write_tar(folder / "data-1.tar", range(14), key="{place:04}\udce4"),
     ),
 ]
 

@@ -28,6 +28,14 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_the_first_that_was_asked_for_is_named(tmp_path: Path) -> None:
+    with open_parts(tmp_path / "parts", {"ranks": 1, "batches": 2}):
+        pass
+    rule = "with the same ranks; got 1 in .*parts, and 2 now"
+    with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {"ranks": 2, "batches": 1}):
+        pass
+
+
 def test_of_many_files_the_one_that_changed_is_named(tmp_path: Path) -> None:
     files: list[list[object]] = [[f"u-{k}.npy", 3, 4] for k in range(1000)]
     with open_parts(tmp_path / "parts", {"files": files}):

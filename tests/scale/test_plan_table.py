@@ -1,7 +1,10 @@
 """Plans as parquet: they read back equal, say where samples lie, and damage is refused."""
 
+import io
 import json
+import os
 import resource
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +86,35 @@ def test_other_shards_than_those_of_the_plan(tmp_path: Path) -> None:
         write_plan_table("plan", tmp_path / "plan.parquet")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", ["same", "spelling", "link", "hard"])
+def test_a_table_never_takes_the_place_of_a_shard(kind: str, tmp_path: Path) -> None:
+    shards = write_rows(tmp_path, 12, 8)
+    before = shards[1].read_bytes()
+    (tmp_path / "link.parquet").symlink_to(shards[1])
+    os.link(shards[1], tmp_path / "hard.parquet")
+    (tmp_path / "sub").mkdir()
+    names = {"same": "rows-1.parquet", "spelling": "sub/../rows-1.parquet"}
+    path = tmp_path / names.get(kind, f"{kind}.parquet")
+    with pytest.raises(ValueError, match=r"^path must be another file than those that are read; got .*\.parquet$"):
+        write_plan_table(make_plan(20, 4), path, shards=shards)
+    assert path.read_bytes() == shards[1].read_bytes() == before
+    assert (tmp_path / "link.parquet").is_symlink()
+
+
+def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT) as archive:
+        for name in ("a.txt", "b\udce4.txt"):
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    rule = r"a\.tar must have keys in UTF-8, as texts of a table are; got 'b\\udce4'$"
+    with pytest.raises(ValueError, match=rule):
+        write_plan_table(make_plan(2, 2), tmp_path / "plan.parquet", shards=tmp_path / "a.tar")
+    (shard,) = write_tars(tmp_path, 2)
+    shard = shard.rename(tmp_path / "\udce4.tar")
+    with pytest.raises(ValueError, match=r"^shards must be paths in UTF-8, as texts of a table are; got '.*\\udce4"):
+        write_plan_table(make_plan(2, 2), tmp_path / "plan.parquet", shards=shard)
+    assert not (tmp_path / "plan.parquet").exists()
+
+
 def test_a_full_disk_leaves_no_table(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
@@ -92,6 +124,11 @@ def test_a_full_disk_leaves_no_table(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
+
+
+def typed(name: str, kind: Any) -> Any:
+    """A column gets another type."""
+    return lambda t, _: t.set_column(t.column_names.index(name), name, t.column(name).cast(kind))
 
 
 def rewritten(path: Path, change: Any) -> None:
@@ -118,6 +155,15 @@ def rewritten(path: Path, change: Any) -> None:
         (lambda t, c: t.drop_columns(["loss"]), "loss"),
         (lambda t, c: t.set_column(0, "sample", pyarrow.array([0] * 20)), "batches must hold no sample twice"),
         (lambda t, c: t.set_column(0, "sample", pyarrow.array([None] * 20, "int64")), "rows without sample"),
+        (typed("sample", "float64"), "sample as double, not int64"),
+        (typed("batch", "float32"), "batch as float, not int64"),
+        (typed("position", "string"), "position as string, not int32"),
+        (typed("loss", "string"), "loss as string, not double"),
+        (typed("weight", pyarrow.decimal128(38, 20)), r"weight as decimal128\(38, 20\), not double"),
+        (
+            lambda t, c: t.set_column(0, "sample", pyarrow.array([2**63] * 20, "uint64")),
+            "sample as uint64, beyond int64",
+        ),
         (lambda t, c: c.clear(), "format None is not"),
     ],
 )
@@ -127,6 +173,15 @@ def test_what_is_no_plan_is_refused(change: Any, says: str, tmp_path: Path) -> N
     rewritten(path, change)
     with pytest.raises(ValueError, match=rf"plan\.parquet must be a plan written by write_plan_table; got .*{says}"):
         read_plan_table(path)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_whole_numbers_of_any_width_are_read(mapped: bool, tmp_path: Path) -> None:
+    path, plan = tmp_path / "plan.parquet", make_plan(22, 4)
+    write_plan_table(plan, path)
+    for name, kind in (("sample", "int32"), ("batch", "uint16"), ("position", "int64")):
+        rewritten(path, typed(name, kind))
+    assert read_plan_table(path, mapped=mapped) == plan
 
 
 def test_damaged_tables_never_give_another_plan(tmp_path: Path) -> None:

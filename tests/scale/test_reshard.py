@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -216,9 +217,119 @@ def test_files_that_are_not_those_of_the_table(tmp_path: Path) -> None:
     write_tar(shards[1], range(8, 19))
     refused(shards, r"data-1\.tar must be data-1\.tar with 12 samples, for which .*; got data-1\.tar with 11")
     write_tar(shards[1], range(8, 20), key="other-{place:04}")
-    refused(
-        shards, r"data-1\.tar must hold the samples for which .*, in the same order; got no '\d{4}' where sample \d+"
+    rule = r"data-1\.tar must hold the samples for which .*, in the same order; got no '\d{4}' where sample \d+"
+    refused(shards, f"^{tmp_path}/{rule}")
+
+
+def test_other_rows_in_files_of_the_same_names(tmp_path: Path) -> None:
+    plan, table = make_plan(20, 4), tmp_path / "plan.parquet"
+    shards = write_rows(tmp_path, 8, 12)
+    write_plan_table(plan, table, shards=shards)
+    (tmp_path / "copy").mkdir()
+    copies = [Path(shutil.copy(path, tmp_path / "copy")) for path in shards]
+    assert runs(reshard(table, copies, tmp_path / "same", order="plan")) == plan.batches.tolist()
+    rows = pyarrow.parquet.read_table(copies[1])
+    pyarrow.parquet.write_table(rows.take(np.arange(12)[::-1]), copies[1], row_group_size=7)
+    rule = (
+        r"copy/rows-1\.parquet must be the file for which .*plan\.parquet was written, of the same size and with the "
+        r"same footer; got another of \d+ bytes$"
     )
+    with pytest.raises(ValueError, match=rule):
+        reshard(table, copies, tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet"])
+@pytest.mark.parametrize("check", ["check_table_files", "check_counts"])
+def test_files_are_checked_until_they_have_passed(
+    check: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = write_tars if kind == "tar" else write_rows
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    plan: BatchPlan | Path = make_plan(24, 4)
+    others = write(tmp_path / "b", 8, 12)
+    if check == "check_table_files":
+        plan = tmp_path / "plan.parquet"
+        write_plan_table(make_plan(20, 4), plan, shards=write(tmp_path / "a", 8, 12))
+        if kind == "tar":
+            write_tar(others[1], range(8, 20), key="other-{place:04}")
+        else:
+            pyarrow.parquet.write_table(pyarrow.parquet.read_table(others[1]), others[1])
+    with monkeypatch.context() as patch:
+        patch.setattr(f"batchcut.scale._reshard.{check}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reshard(plan, others, tmp_path / "out")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"was written|plan must be a plan of the 20 samples"):
+            reshard(plan, others, tmp_path / "out")
+        assert not list(tmp_path.glob("out*"))
+
+
+KILLED_IN_CHECK = """
+import os, signal, sys
+from pathlib import Path
+from batchcut.scale import _reshard
+_reshard.check_table_files = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+folder = Path(sys.argv[1])
+_reshard.reshard(folder / "plan.parquet", folder / "data-0.tar", folder / "out")
+"""
+
+
+@pytest.mark.slow
+def test_files_are_checked_after_a_kill_in_the_check(tmp_path: Path) -> None:
+    shards = write_tars(tmp_path, 20)
+    write_plan_table(make_plan(20, 4), tmp_path / "plan.parquet", shards=shards)
+    write_tar(shards[0], range(20), key="other-{place:04}")
+    killed = subprocess.run([sys.executable, "-c", KILLED_IN_CHECK, str(tmp_path)])
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "out.unfinished" / "index").exists()
+    with pytest.raises(ValueError, match=r"data-0\.tar must hold the samples for which"):
+        reshard(tmp_path / "plan.parquet", shards, tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_check_that_passed_holds_for_its_table_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, table = make_plan(20, 4), tmp_path / "plan.parquet"
+    (tmp_path / "a").mkdir()
+    write_plan_table(plan, table, shards=write_tars(tmp_path / "a", 20, key="other-{place:04}"))
+    shards = write_tars(tmp_path, 20)
+    with monkeypatch.context() as patch:
+        stop_after(patch, "tar", 1, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            reshard(plan, shards, tmp_path / "out", batches_per_shard=2)
+    with pytest.raises(ValueError, match=r"data-0\.tar must hold the samples for which"):
+        reshard(table, shards, tmp_path / "out", batches_per_shard=2)
+    assert (tmp_path / "out.unfinished" / "shard-000000.tar").exists()
+    monkeypatch.setattr("batchcut.scale._reshard.check_counts", interrupted)  # which has passed, and is not called
+    made = reshard(plan, shards, tmp_path / "out", batches_per_shard=2)
+    assert sorted(runs(made)) == sorted(plan.batches.tolist())
+
+
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    shards = write_tars(tmp_path, 20)
+    notes = tmp_path / "out.unfinished" / ".notes"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    with pytest.raises(ValueError, match="plan must be a plan of the 20 samples"):
+        reshard(make_plan(24, 4), shards, tmp_path / "out")
+    assert [path.name for path in notes.parent.iterdir()] == [".notes"]
+    made = reshard(make_plan(20, 4), shards, tmp_path / "out")
+    assert (made.folder / ".notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string_view(), pyarrow.list_(pyarrow.binary_view())], ids=str)
+def test_columns_that_cannot_be_put_in_order(kind: Any, tmp_path: Path) -> None:
+    table = pyarrow.table({"sample": list(range(20)), "text": pyarrow.array([None] * 20, kind)})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    rule = r"a\.parquet must have columns that pyarrow can put in another order; got text \(.*_view>?\)"
+    with pytest.raises(ValueError, match=rule):
+        reshard(make_plan(20, 4), tmp_path / "a.parquet", tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
 
 
 def cut(path: Path, size: int) -> None:
@@ -281,6 +392,12 @@ def test_what_cannot_be_asked_for(
     assert not list(tmp_path.glob("out*"))
 
 
+def test_ranks_of_numpy(tmp_path: Path) -> None:
+    made = reshard(make_plan(21, 4), write_tars(tmp_path, 21), tmp_path / "out", ranks=np.int64(2))  # type: ignore[arg-type]
+    assert type(made.ranks) is int
+    assert len(made.shards) == 2
+
+
 def test_several_ranks_need_full_batches(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="plan must have full batches alone for several ranks"):
         reshard(make_plan(21, 4, drop_last=False), write_tars(tmp_path, 21), tmp_path / "out", ranks=2)
@@ -315,8 +432,14 @@ def test_what_was_interrupted_is_gone_on_with(kind: str, tmp_path: Path, monkeyp
     half = sorted(path.name for path in (tmp_path / "out.unfinished").iterdir() if path.name.startswith("shard"))
     assert half == [f"shard-00000{k}.{kind}" for k in range(2)]
     written = [(tmp_path / "out.unfinished" / name).stat().st_mtime_ns for name in half]
-    with pytest.raises(ValueError, match=r"out must hold the parts of the same plan, with the same order; got"):
-        reshard(plan, shards, tmp_path / "out", batches_per_shard=3, order="plan")
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"order": "plan"}, "order; got 'random' in .*, and 'plan' now"),
+        ({"ranks": 2}, "ranks; got 1 in .*, and 2 now"),
+        ({"batches_per_shard": 2}, "batches_per_shard; got 3 in .*, and 2 now"),
+    ]
+    for other, says in others:
+        with pytest.raises(ValueError, match=f"^out must hold the parts of the same plan, with the same {says}$"):
+            reshard(plan, shards, tmp_path / "out", **{"batches_per_shard": 3, **other})
     made = reshard(plan, shards, tmp_path / "out", batches_per_shard=3)
     assert [(made.folder / name).stat().st_mtime_ns for name in half] == written
     assert sorted(runs(made)) == sorted(plan.batches.tolist())

@@ -1,5 +1,7 @@
 """Samples that are rows of parquet files, read a row group at a time."""
 
+import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -18,6 +20,7 @@ from ._parquet import open_parquet, row_group_sizes
 from ._samples import Flags, SampleFiles, Target
 
 _RULE = "be a whole .parquet file"
+_TAIL = 8  # bytes after the footer: its length and a magic number
 _MOST_BYTES = 1 << 29  # put in order at a time: a column of texts can hold 2 GiB
 
 
@@ -100,6 +103,21 @@ class ParquetSampleFiles(SampleFiles):
         """The numbers of the rows."""
         return ([str(row) for row in range(count)] for count in self.counts())
 
+    def digests(self) -> list[str | None]:
+        """Of their sizes and footers, which tell where each column begins and between which values it lies."""
+        return [_digest(path) for path in self.paths]
+
+    def check_movable(self) -> None:
+        """Refuses columns of a type whose rows pyarrow cannot put in order."""
+        import pyarrow
+
+        for field in self._schema:
+            try:
+                pyarrow.schema([field]).empty_table().take(pyarrow.array([], pyarrow.int64()))
+            except pyarrow.ArrowNotImplementedError as error:
+                rule = "have columns that pyarrow can put in another order"
+                raise invalid(str(self.paths[0]), rule, f"{field.name} ({field.type})") from error
+
     def are_at(self, samples: Ints, names: Sequence[str], keys: Sequence[str]) -> Flags:
         """By the file and the number of the row."""
         shards = np.searchsorted(self._starts, samples, side="right") - 1
@@ -154,6 +172,14 @@ def _look_at(path: Path) -> _Found:
     with reading(path, _RULE), open_parquet(path) as file:
         size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
         return _Found(file.schema_arrow, row_group_sizes(file), size)
+
+
+def _digest(path: Path) -> str:
+    with reading(path, _RULE), path.open("rb") as file:
+        size = file.seek(-_TAIL, os.SEEK_END) + _TAIL
+        length = int.from_bytes(file.read(_TAIL // 2), "little")
+        file.seek(size - _TAIL - length)
+        return hashlib.blake2b(size.to_bytes(8, "little") + file.read(length), digest_size=16).hexdigest()
 
 
 def _in_words(schema: Any) -> str:

@@ -87,7 +87,7 @@ def _check_asked(argument: str, path: Path, asked: dict[str, object]) -> None:
         write_json(path, asked)
         return
     before = read_json(path, dict)
-    for name in sorted({*before, *asked}):
+    for name in dict.fromkeys([*asked, *before]):  # what was asked for before what follows from it
         then, now = before.get(name), asked.get(name)
         if then != now:
             then, now = _first_change(then, now)

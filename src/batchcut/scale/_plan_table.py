@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from batchcut._errors import check_flag, invalid, needs, wrong_type
-from batchcut._files import existing_file, reading, write_whole
+from batchcut._files import check_target, existing_file, reading, write_whole
 from batchcut.selection import BatchPlan, plan_facts, read_facts
 
 from ._pair_files import FilePaths, Ints
@@ -34,9 +34,13 @@ def write_plan_table(plan: BatchPlan, path: str | os.PathLike[str], *, shards: F
     `weight` of the batch. All other facts of the plan are in the file's metadata, so that it reads back equal. The file
     is either complete or not there.
 
+    `reshard` takes such a table for the same files alone: as many, with the same names, whatever their folder, and the
+    same numbers of samples; tars with the same keys in the same order, parquet files of the same size and with the same
+    footer. What samples hold is not compared.
+
     Args:
         plan: The plan.
-        path: Where it is written.
+        path: Where it is written; none of the shards.
         shards: The files of the samples, WebDataset tars or parquet: sample i is sample i of all of them together. If
             left out, `shard` and `key` are null. The keys of all samples are held in memory.
     """
@@ -45,7 +49,8 @@ def write_plan_table(plan: BatchPlan, path: str | os.PathLike[str], *, shards: F
     with needs("pyarrow", "plans in .parquet files"):
         import pyarrow.parquet
     files = None if shards is None else open_sample_files(shards)
-    keys = [] if files is None else [pyarrow.array(found, pyarrow.string()) for found in files.all_keys()]
+    check_target("path", Path(path), inputs=() if files is None else files.paths)
+    keys = [] if files is None else _all_keys(files)
     counts = [len(found) for found in keys]
     if files is not None:
         check_counts("plan", plan, files, counts)
@@ -55,6 +60,7 @@ def write_plan_table(plan: BatchPlan, path: str | os.PathLike[str], *, shards: F
         "batch_size": plan.batch_size,
         "left_over": plan.left_over.tolist(),
         "shards": None if files is None else [[str(path), n] for path, n in zip(files.paths, counts, strict=True)],
+        "digests": None if files is None else files.digests(),
     }
     schema = pyarrow.schema(_columns(), metadata={_NAME: json.dumps(content)})
     places = _places(files, keys)
@@ -102,11 +108,12 @@ def read_plan_table(path: str | os.PathLike[str], *, mapped: bool = False) -> Ba
 
 def check_table_files(path: Path, files: SampleFiles, counts: list[int]) -> None:
     """Refuses other files than those that the table was written for, if it says which."""
-    shards = _content(path)[0]["shards"]
-    if shards is None:
+    content = _content(path)[0]
+    if content["shards"] is None:
         return
     with reading(path, _RULE):
-        expected = [(Path(name).name, int(count)) for name, count in shards]
+        expected = [(Path(name).name, int(count)) for name, count in content["shards"]]
+        digests = list(content.get("digests", []))
     for given, count, (name, planned) in zip(files.paths, counts, expected, strict=False):
         if (given.name, count) != (name, planned):
             rule = f"be {name} with {planned} samples, for which {path} was written"
@@ -114,13 +121,24 @@ def check_table_files(path: Path, files: SampleFiles, counts: list[int]) -> None
     if len(counts) != len(expected):
         missing = f"{len(counts)}, without {expected[len(counts)][0]}" if len(counts) < len(expected) else len(counts)
         raise invalid("shards", f"be the {len(expected)} files that {path} was written for", missing)
+    for given, digest, planned_digest in zip(files.paths, files.digests(), digests, strict=False):
+        if digest != planned_digest:
+            rule = f"be the file for which {path} was written, of the same size and with the same footer"
+            raise invalid(str(given), rule, f"another of {given.stat().st_size} bytes")
+    _check_keys(path, files, counts)
+
+
+def _check_keys(path: Path, files: SampleFiles, counts: list[int]) -> None:
+    """Refuses files that have another sample where the table has one."""
+    ends = np.cumsum(counts)
     for _, block in _blocks_in(path, ["sample", "shard", "key"]):
         names = [Path(name).name for name in block["shard"]]
         there = files.are_at(block["sample"], names, block["key"])
         if not there.all():
             k = int(there.argmin())
+            given = files.paths[int(np.searchsorted(ends, block["sample"][k], side="right"))]
             rule = f"hold the samples for which {path} was written, in the same order"
-            raise invalid(names[k], rule, f"no {block['key'][k]!r} where sample {block['sample'][k]} is")
+            raise invalid(str(given), rule, f"no {block['key'][k]!r} where sample {block['sample'][k]} is")
 
 
 def check_counts(argument: str, plan: BatchPlan, files: SampleFiles, counts: list[int]) -> None:
@@ -129,6 +147,22 @@ def check_counts(argument: str, plan: BatchPlan, files: SampleFiles, counts: lis
         each = ", ".join(f"{path} {count}" for path, count in zip(files.paths, counts, strict=True))
         rule = f"be a plan of the {sum(counts)} samples in these files ({each[:300]}{'…' if len(each) > 300 else ''})"
         raise invalid(argument, rule, f"one of {plan.count}")
+
+
+def _all_keys(files: SampleFiles) -> list[Any]:
+    """Those of each file, as texts of a table, which are UTF-8; so are the names of the files."""
+    _texts("shards", "be paths in UTF-8, as texts of a table are", [str(path) for path in files.paths])
+    rule = "have keys in UTF-8, as texts of a table are"
+    return [_texts(str(path), rule, keys) for path, keys in zip(files.paths, files.all_keys(), strict=True)]
+
+
+def _texts(argument: str, rule: str, values: list[str]) -> Any:
+    import pyarrow
+
+    try:
+        return pyarrow.array(values, pyarrow.string())
+    except UnicodeEncodeError as error:
+        raise invalid(argument, rule, repr(error.object)) from error
 
 
 def _columns() -> list[tuple[str, Any]]:
@@ -196,9 +230,30 @@ def _blocks_in(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, 
 
 
 def _values(column: Any, name: str) -> Any:
+    """A column, if it is of the kind that is written: other programs may have made its numbers shorter or longer."""
+    import pyarrow
+
+    wanted = dict(_columns())[name]
+    if _kind(column.type) != _kind(wanted):
+        raise TypeError(f"{name} as {column.type}, not {wanted}")
     if column.null_count:
         raise ValueError(f"rows without {name}")
-    return column.to_pylist() if name in ("shard", "key") else column.to_numpy(zero_copy_only=False)
+    if _kind(wanted) == "text":
+        return column.to_pylist()
+    try:
+        return column.cast(wanted).to_numpy(zero_copy_only=False)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{name} as {column.type}, beyond {wanted}") from error
+
+
+def _kind(column_type: Any) -> str | None:
+    from pyarrow import types
+
+    if types.is_integer(column_type):
+        return "integer"
+    if types.is_floating(column_type):
+        return "number"
+    return "text" if types.is_string(column_type) or types.is_large_string(column_type) else None
 
 
 def _check_places(block: dict[str, Any], first: int, size: int) -> None:

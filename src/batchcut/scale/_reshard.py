@@ -1,8 +1,8 @@
 """`reshard`: the files of a set rewritten so that every run of B samples is a batch of a plan."""
 
+import contextlib
 import hashlib
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,19 +10,20 @@ from typing import Literal
 import numpy as np
 
 from batchcut._errors import check_choice, check_integer, invalid, wrong_type
-from batchcut._files import check_outside_runs, existing_file, sync_folder, write_json
+from batchcut._files import check_outside_runs, existing_file, read_json, sync_folder, write_json
 from batchcut._progress import Progress, part_of, silent
 from batchcut._random import Stream, generator
 from batchcut.selection import BatchPlan
 
 from ._memory import DEFAULT_MEMORY
-from ._pair_files import FilePaths, Ints
+from ._pair_files import FilePaths, Ints, states_of
 from ._parts import forget_asked, open_folder
 from ._plan_table import check_counts, check_table_files, read_plan_table
 from ._sample_files import open_sample_files
 from ._samples import SampleFiles, Target
 
 _FORMAT = "batchcut shards 1"
+_INDEX, _CHECKED = "index", "checked.json"
 _USUAL_SAMPLES = 10_000  # of a shard, as other tools make them
 _INDEXED = 0.1  # share of the work by which the index is made, for the progress reported
 _BATCHES_AT_ONCE = 1 << 12
@@ -94,7 +95,7 @@ def reshard(
 
     Args:
         plan: The plan, or the path of one: `.npz`, which is mapped, or `.parquet`, by `write_plan_table`. If that names
-            the files and keys, those of `shards` must be the same.
+            the files, `shards` must be the same, as far as `write_plan_table` says.
         shards: The files of the samples: sample i is sample i of all of them together.
         out: The folder to make; it is new, or empty.
         ranks: W, how many processes will read. Batches beyond a multiple are left out.
@@ -109,25 +110,25 @@ def reshard(
     if not isinstance(out, (str, os.PathLike)):
         raise wrong_type("out", "be a path", out)
     found, table = _read_plan(plan)
+    ranks = check_integer("ranks", ranks, at_least=1)
     layout = _laid_out(found, ranks=ranks, mode=mode, order=order, batches_per_shard=batches_per_shard)
     folder, told = Path(out), progress or silent
     _check_new(folder)
     unfinished = folder.with_name(f"{folder.name}.unfinished")
-    index = unfinished / "index"
-    files = open_sample_files(shards, index=index, memory=check_integer("memory", memory, at_least=1))
+    files = open_sample_files(shards, index=unfinished / _INDEX, memory=check_integer("memory", memory, at_least=1))
+    files.check_movable()
     asked = {"plan": _digest(found), "files": files.state(), "ranks": ranks, "mode": mode, "order": order}
-    asked["batches"] = [len(rows) for rows in layout.rows]
+    asked["batches_per_shard"] = len(layout.rows[0])
     made = _made(found, folder, files, layout, ranks)
     with open_folder("out", unfinished, asked):
-        if not index.exists():
-            _check_files(found, table, files, unfinished)
+        _check_once(found, table, files, unfinished)
         told(_INDEXED)
         targets = map(Target, (unfinished / name for name in made.shards), layout.rows, layout.columns)
         left = [target for target in targets if not target.path.exists()]
         if left:
             files.write(left, found, part_of(told, _INDEXED, 1.0))
         write_json(unfinished / "shards.json", _in_json(made))
-        index.unlink(missing_ok=True)
+        _forget_check(unfinished)
         unfinished.replace(folder)
     forget_asked(folder)
     sync_folder(folder.absolute().parent)
@@ -155,8 +156,14 @@ def _check_new(folder: Path) -> None:
         raise invalid("out", "be a new folder, or an empty one", folder)
 
 
-def _check_files(plan: BatchPlan, table: Path | None, files: SampleFiles, unfinished: Path) -> None:
-    """Refuses files that are not those of the plan; nothing is left of what was begun."""
+def _check_once(plan: BatchPlan, table: Path | None, files: SampleFiles, unfinished: Path) -> None:
+    """Refuses files that are not those of the plan, in each call until they have passed.
+
+    Nothing is left of what was begun, but for shards that a plan without a table has made of the same files.
+    """
+    mark, passed = unfinished / _CHECKED, states_of([] if table is None else [table])
+    if mark.exists() and read_json(mark, list) == passed:
+        return
     try:
         counts = files.counts()
         if table is not None:
@@ -164,35 +171,43 @@ def _check_files(plan: BatchPlan, table: Path | None, files: SampleFiles, unfini
         check_counts("plan" if table is None else str(table), plan, files, counts)
     except (OSError, ValueError):
         if not any(unfinished.glob("shard-*")):
-            shutil.rmtree(unfinished)
+            _forget_check(unfinished)
+            forget_asked(unfinished)
+            with contextlib.suppress(OSError):  # it holds something that is not ours
+                unfinished.rmdir()
         raise
+    write_json(mark, passed)
 
 
-def _laid_out(plan: BatchPlan, *, ranks: object, mode: object, order: object, batches_per_shard: object) -> _Layout:
+def _forget_check(unfinished: Path) -> None:
+    for name in (_CHECKED, _INDEX):  # in this order: where there is a mark, there is an index
+        (unfinished / name).unlink(missing_ok=True)
+
+
+def _laid_out(plan: BatchPlan, *, ranks: int, mode: object, order: object, batches_per_shard: object) -> _Layout:
     """Equal shares of whole batches: of each round of shards, one for each process, all have equally many."""
-    count = check_integer("ranks", ranks, at_least=1)
     check_choice("mode", mode, ("whole", "split"))
     check_choice("order", order, ("random", "plan"))
     usual = max(1, _USUAL_SAMPLES // plan.batch_size)
     most = usual if batches_per_shard is None else check_integer("batches_per_shard", batches_per_shard, at_least=1)
     full = len(plan) - int(plan.batches[-1, -1] < 0)
-    if count > 1 and full < len(plan):
+    if ranks > 1 and full < len(plan):
         raise invalid("plan", "have full batches alone for several ranks, as with drop_last=True", "a short one")
-    if mode == "split" and plan.batch_size % count:
-        raise invalid("ranks", f"divide the batch size {plan.batch_size} where batches are split", count)
+    if mode == "split" and plan.batch_size % ranks:
+        raise invalid("ranks", f"divide the batch size {plan.batch_size} where batches are split", ranks)
     numbers = np.arange(len(plan))
     if order == "random":
         numbers[:full] = generator(Stream.BATCH_ORDER, plan.seed, plan.epoch).permutation(full)
-    abreast = 1 if mode == "split" else count
+    abreast = 1 if mode == "split" else ranks
     each = len(plan) // abreast
     if not each:
-        raise invalid("ranks", f"be at most the number of batches, {len(plan)}", count)
+        raise invalid("ranks", f"be at most the number of batches, {len(plan)}", ranks)
     used, left_out = numbers[: each * abreast], numbers[each * abreast :]
-    width = plan.batch_size // count
+    width = plan.batch_size // ranks
     rows, columns = list[Ints](), list[slice]()
     for start in range(0, each, most):
         size = min(most, each - start)
-        for rank in range(count):
+        for rank in range(ranks):
             first = start * abreast + (0 if mode == "split" else rank * size)
             rows.append(used[first : first + size])
             columns.append(slice(rank * width, (rank + 1) * width) if mode == "split" else slice(0, plan.batch_size))

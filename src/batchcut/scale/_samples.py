@@ -65,6 +65,13 @@ class SampleFiles(ABC):
     def write(self, targets: Sequence[Target], plan: BatchPlan, told: Progress) -> None:
         """Writes shards, each whole or not at all."""
 
+    def digests(self) -> list[str | None]:
+        """What each file is known by, where its samples have no keys of their own."""
+        return [None] * len(self.paths)
+
+    def check_movable(self) -> None:  # noqa: B027  most samples can
+        """Refuses samples that cannot be written in another order."""
+
     def state(self) -> list[list[object]]:
         """What the files are known by again."""
         return states_of(self.paths)
