@@ -121,7 +121,8 @@ def write_block(block: Block, kind: np.dtype[np.void], centers: Path, resting: I
     """
     rows = block.read()
     u, v = _unit_sides(block, rows)
-    if kind["u"].base != np.float16:  # which unit rows would be rounded in: they are written as they are
+    is_half = kind["u"].base == np.float16  # which unit rows would be rounded in: rows are written as they are
+    if not is_half:
         rows = Rows(u, v, rows.groups)
     around = read_array(centers)
     with crew_of(threads) as crew:
