@@ -302,7 +302,7 @@ def test_parts_with_groups_and_json(sides: tuple[Path, Path], capsys: pytest.Cap
     ("words", "text"),
     [
         (["--memory", "300"], "--memory must be given with --parts; got 300"),
-        (["--parts", "p", "--memory", "1"], "memory must be at least 231211008 bytes for batches of 8, 8 wide"),
+        (["--parts", "p", "--memory", "1"], "--memory must be at least 221 MiB for batches of 8, 8 wide; got 1\n"),
         (["--parts", "p", "--memory", "0"], "--memory must be at least 1; got 0"),
         (["--parts", "u.npy"], "--parts must be a folder; got u.npy, a file"),
         (["--parts", "."], "--parts must be empty, or hold the parts of the same plan; got ."),

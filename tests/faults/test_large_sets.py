@@ -80,6 +80,11 @@ PARTS = [
         lambda folder: np.save(folder / "groups.npy", np.arange(3)),
     ),
     Fault(f"{P} --groups groups.txt", r"--groups must be a \.npy file with --parts; got groups\.txt"),
+    Fault(
+        P,
+        r"--parts must be a folder; got parts, a link that leads nowhere",
+        lambda folder: (folder / "parts").symlink_to("nowhere"),
+    ),
     Fault(f"{P[:-5]}both", r"--parts must be empty, or hold the parts of the same plan; got both"),
     Fault(f"{P[:-5]}run/parts", r"--parts must lie outside the run in .*run, which is whole as it is; got run/parts"),
     Fault(

@@ -11,7 +11,7 @@ from tests.scale.conftest import make_pairs
 
 from batchcut.sampling import EmbeddingBank
 from batchcut.scale import open_pair_files, plan_in_cells
-from batchcut.scale._pair_files import group_numbers
+from batchcut.scale._group_labels import group_numbers
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -83,8 +83,6 @@ def test_group_numbers() -> None:
     assert words[0] == words[2] != words[1]
     assert group_numbers(np.array([3, -1], np.int8)).tolist() == [3, -1]
     assert words[0] == group_numbers(np.array(["a"]))[0] == 3405396810240292928
-    with pytest.raises(TypeError, match="groups must hold an integer or a string for each sample; got float64"):
-        group_numbers(np.array([0.5]))
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -98,6 +96,9 @@ def test_bad_files(tmp_path: Path) -> None:
         "flat": u[0],
         "few": np.arange(59),
         "halves": np.arange(60) / 2,
+        "flags": np.arange(60) > 3,
+        "numbers": np.arange(60),
+        "words": np.arange(60).astype(str),
         "empty": u[:0],
     }
     path = {name: tmp_path / f"{name}.npy" for name in save}
@@ -123,12 +124,27 @@ def test_bad_files(tmp_path: Path) -> None:
         (ValueError, (path["empty"],) * 2, r"empty\.npy must have two dimensions .* got shape \(0, 8\)"),
         (ValueError, (torn, path["v"]), r"torn\.npy must be a whole \.npy file of numbers"),
         (ValueError, (*both, path["few"]), r"few\.npy must hold one group for each of 60 samples; got shape \(59,\)"),
-        (TypeError, (*both, path["halves"]), "groups must hold an integer or a string for each sample; got float64"),
+        (
+            TypeError,
+            (*both, path["halves"]),
+            r"halves\.npy must hold an integer or a string for each sample; got float64",
+        ),
+        (TypeError, (*both, path["flags"]), r"flags\.npy must hold an integer or a string for each sample; got bool"),
+        (
+            ValueError,
+            ([path["u"], plain], [path["v"]] * 2),
+            r"u must name \.npy files alone where v .* got .*a\.parquet",
+        ),
+        (
+            TypeError,
+            ([path["u"]] * 2, [path["v"]] * 2, [path["numbers"], path["words"]]),
+            r"words\.npy must hold groups that are integers, as those in .*numbers\.npy are; got strings",
+        ),
         (ValueError, (path["u"], both), "v must name as many files as u, 1; got 2"),
         (ValueError, (path["u"],), r"v must name \.npy files where u does, and be left out otherwise; got none"),
         (ValueError, (gap,), "gap must hold an embedding of each of its 60 samples; got none of 4"),
         (ValueError, (other,), r"other\.parquet must be a whole .* got one that fails: no columns u and v, but u, w"),
-        (ValueError, (text,), r"path must be the file of a bank, or not be there; got .*text\.txt"),
+        (ValueError, (text,), r"text\.txt must be \.npy, \.parquet, \.safetensors or the file of a bank; got \.txt"),
         (ValueError, ([plain, grouped],), r"b\.parquet must have no groups, as .*a\.parquet does; got groups"),
         (ValueError, (plain, None, path["few"]), r"groups must be left out for \.parquet files"),
         (TypeError, (3,), "u must be the path of a file or a list of paths; got int"),
@@ -162,3 +178,38 @@ def test_a_shard_that_shrinks_is_named(tmp_path: Path) -> None:
     np.save(tmp_path / "u.npy", u[:40])
     with pytest.raises(ValueError, match=r"u\.npy must have the shape it had, \(60, 8\); got \(40, 8\) and \(60, 8\)"):
         pairs.shards[0].read(0, 10)
+
+
+@pytest.mark.parametrize(
+    ("group", "got"),
+    [
+        ([0.5] * 60, "double"),
+        ([True] * 60, "bool"),
+        ([[1, 2]] * 60, "list<element: int64>"),
+        ([7] * 55 + [None] + [7] * 4, "none in row 55"),
+    ],
+)
+def test_groups_in_parquet_that_cannot_be(tmp_path: Path, group: Any, got: str) -> None:
+    path = write_parquet(tmp_path / "x.parquet", *make_pairs(60), group=group)
+    rule = rf"x\.parquet must hold an integer or a string for each sample in the column group; got {got}$"
+    with pytest.raises((TypeError, ValueError), match=rule):
+        open_pair_files(path).shards[0].read(0, 60)
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_rows_of_parquet_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("batchcut.scale._parquet_pairs._NUMBERS_AT_ONCE", 8 * most)
+    u, v = make_pairs(210)
+    shard = open_pair_files(write_parquet(tmp_path / "x.parquet", u, v, group=np.arange(210))).shards[0]
+    found = shard.read(50, 150)
+    assert found.groups is not None
+    assert found.groups.tolist() == list(range(50, 150))
+    assert np.array_equal(found.u, u[50:150])
+    rows = np.array([3, 49, 150, 151, 209])
+    assert np.array_equal(shard.take(rows).v, v[rows])
+
+
+def test_some_samples_are_drawn_without_a_whole_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = open_pair_files(write_parquet(tmp_path / "x.parquet", *make_pairs(210)))
+    monkeypatch.setattr(type(pairs.shards[0]), "read", None)
+    assert pairs.some(20, seed=0)[0].shape == (20, 8)

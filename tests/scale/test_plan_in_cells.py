@@ -419,3 +419,32 @@ def test_memory_stays_within_what_is_given(write_pairs: WritePairs, tmp_path: Pa
     assert result.returncode == 0, result.stderr
     assert int(result.stdout) > 3
     check_covers(BatchPlan.load(tmp_path / "parts" / "plan.npz"), 150_000, 64, drop_last=True)
+
+
+MEASURE_PARQUET = """
+import re, resource, sys
+from batchcut.scale import open_pair_files, plan_in_cells
+
+small, large, parts, memory = *sys.argv[1:4], int(sys.argv[4])
+plan_in_cells(open_pair_files(small), parts=parts + "-small", batch_size=64)  # which loads and compiles what is needed
+held = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (held + memory, -1))
+plan_in_cells(open_pair_files(large), parts=parts, batch_size=64, memory=memory)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of processes is not told here")
+def test_parquet_stays_within_the_memory_given(tmp_path: Path) -> None:
+    """400 MB of embeddings in float64, in 240 MB; by the system's pool, since Arrow's own takes memory in advance."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    u, v = (side.astype(np.float64) for side in make_pairs(100_000, dim=256, clusters=500))
+    for name, count in (("small", 2000), ("large", 100_000)):
+        sides = {side: pyarrow.array(x[:count].ravel()) for side, x in (("u", u), ("v", v))}
+        table = {side: pyarrow.FixedSizeListArray.from_arrays(values, 256) for side, values in sides.items()}
+        parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet", row_group_size=20_000)
+    files = [str(tmp_path / name) for name in ("small.parquet", "large.parquet", "parts")]
+    limited = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    command = [sys.executable, "-c", MEASURE_PARQUET, *files, str(240_000_000)]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **limited})
+    assert result.returncode == 0, result.stderr

@@ -16,10 +16,12 @@ from ._verb import DONE, Integer, OptionalInteger, OptionalOutput, check_out
 
 if TYPE_CHECKING:
     from batchcut.evaluation import Health
+    from batchcut.scale import PairFiles
     from batchcut.selection import BatchPlan, Prospects, Selector
 
 _TRAINING_SIDES = ("train_u", "train_v")
 _SHUFFLED_BATCHES = 64  # of a set too large for memory, which say what shuffled ones are like
+_SHUFFLED_BYTES = 32  # for each column of a sample of them: two sides in float64, and as much again to measure them
 _METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
 
 
@@ -180,9 +182,7 @@ class Select:
 
     def _run_in_cells(self, parts: Path, selector: "Selector") -> int:
         """Plans within the memory given, and compares with a sample of shuffled batches."""
-        from batchcut.evaluation import health
         from batchcut.scale import open_pair_files, plan_in_cells
-        from batchcut.selection import Shuffle
 
         from ._progress import share_progress
 
@@ -190,6 +190,7 @@ class Select:
         if self.groups is not None and self.groups.suffix != ".npy":
             raise invalid("--groups", "be a .npy file with --parts", self.groups)
         pairs = open_pair_files(self.u, self.v, groups=self.groups)
+        self._check_memory(memory, pairs)
         self._check_shards(len(pairs))
         with share_progress(hidden=self.quiet) as progress:
             task = progress.add_task(f"planning {len(pairs):,} pairs", total=1.0)
@@ -205,11 +206,28 @@ class Select:
                 progress=lambda done: progress.update(task, completed=done),
             )
             self._save(plan)
-        some = pairs.some(_SHUFFLED_BATCHES * self.batch_size, seed=self.seed)
-        shuffled = Shuffle(temperature=self.temperature)(*some, batch_size=self.batch_size, seed=self.seed)
         if not self.quiet:
-            self._print(plan, shuffled, health(*some), None)
+            self._compare(plan, pairs, memory << 20)
         return DONE
+
+    def _check_memory(self, memory: int, pairs: "PairFiles") -> None:
+        """As `plan_in_cells` does, but in MiB."""
+        from batchcut.scale import memory_for
+
+        least = -(-memory_for(pairs, self.batch_size) >> 20)
+        if memory < least:
+            rule = f"be at least {least} MiB for batches of {self.batch_size}, {pairs.dim} wide"
+            raise invalid("--memory", rule, memory)
+
+    def _compare(self, plan: "BatchPlan", pairs: "PairFiles", memory: int) -> None:
+        """Prints the plan beside shuffled batches of samples that are drawn, as many as fit into memory."""
+        from batchcut.evaluation import health
+        from batchcut.selection import Shuffle
+
+        count = min(_SHUFFLED_BATCHES * self.batch_size, memory // (_SHUFFLED_BYTES * pairs.dim))
+        some = pairs.some(count, seed=self.seed)
+        shuffled = Shuffle(temperature=self.temperature)(*some, batch_size=self.batch_size, seed=self.seed)
+        self._print(plan, shuffled, health(*some), None)
 
     def _selector(self) -> "Selector":
         from batchcut import selection

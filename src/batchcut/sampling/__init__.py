@@ -25,6 +25,7 @@ from ._figures import shuffled_loss as shuffled_loss
 # isort: split
 # For sets in files, of which a bank may be one.
 from ._bank_file import bank_rows as bank_rows
+from ._bank_file import is_bank as is_bank
 
 __all__ = [
     "EmbeddingBank",

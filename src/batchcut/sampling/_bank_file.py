@@ -133,6 +133,12 @@ def _leave_out_damaged(path: Path, storage: Storage) -> None:
         )
 
 
+def is_bank(path: Path) -> bool:
+    """Whether a file begins as that of a bank does."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def bank_rows(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """U and v: (n, dim) in the file of a bank, mapped and read-only; every sample must have been recorded.
 

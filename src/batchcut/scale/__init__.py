@@ -5,7 +5,10 @@
 
 A map, in the order of the steps:
 
-    _pair_files.py     where the embeddings lie, and how some rows of them are read
+    _shards.py         some of the embeddings, in a file or two
+    _group_labels.py   the groups of samples, as numbers
+    _parquet_pairs.py  shards that are parquet files
+    _pair_files.py     all shards, and those that are mapped into memory
     _memory.py         how many samples fit into the memory given
     _parts.py          the folder of the parts that are done
     _engine.py         tasks on joblib's backends
@@ -43,4 +46,5 @@ __all__ = [
 ]
 
 # For our other packages, and not part of the reference:
+from ._blocks import memory_for as memory_for
 from ._sample_files import count_samples as count_samples

@@ -13,7 +13,9 @@ from batchcut._files import reading, write_whole
 from batchcut._random import Stream, generator
 from batchcut.selection import crew_of, nearest_centers, unit_rows
 
-from ._pair_files import Ints, PairFiles, Rows, Shard
+from ._memory import least_memory
+from ._pair_files import PairFiles
+from ._shards import Ints, Rows, Shard
 
 Floats = npt.NDArray[np.float32]
 Records = npt.NDArray[np.void]
@@ -95,26 +97,38 @@ def record_type(pairs: PairFiles) -> np.dtype[np.void]:
     return np.dtype([("sample", "<i8"), *group, ("u", kind, (pairs.dim,)), ("v", kind, (pairs.dim,))])
 
 
+def memory_for(pairs: PairFiles, batch_size: int) -> int:
+    """The least bytes with which batches of a set are planned."""
+    return least_memory(dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=batch_size)
+
+
 def draw_sums(block: Block, count: int, seed: int, epoch: int) -> None:
     """Writes the sums u + v, (count, d), of samples of the block that are drawn at random."""
     rng = generator(Stream.CELLS, seed, epoch, block.number)
     chosen = np.sort(rng.choice(len(block), count, replace=False))
-    rows = block.read()
+    rows = block.shard.take(block.start + chosen)
     try:
-        x = unit_rows("u", rows.u[chosen], at_least=1) + unit_rows("v", rows.v[chosen], at_least=1)
+        x = unit_rows("u", rows.u, at_least=1) + unit_rows("v", rows.v, at_least=1)
     except ValueError:
-        _unit_sides(block, rows)  # which names the row
+        _unit_sides(block, block.read())  # which names the row
         raise
     write_array(block.drawn_path, x)
 
 
 def write_block(block: Block, kind: np.dtype[np.void], centers: Path, resting: Ints, threads: int) -> None:
-    """Writes the samples of a block but those that rest, in the order of the centres that they are nearest to."""
+    """Writes the samples of a block but those that rest, in the order of the centres that they are nearest to.
+
+    What is no longer needed is let go, so that no more is held than `room_in` counts.
+    """
     rows = block.read()
     u, v = _unit_sides(block, rows)
+    is_half = kind["u"].base == np.float16  # which unit rows would be rounded in: rows are written as they are
+    if not is_half:
+        rows = Rows(u, v, rows.groups)
     around = read_array(centers)
     with crew_of(threads) as crew:
         home = nearest_centers(u + v, around, crew)
+    del u, v
     used = np.ones(len(block), bool)
     used[resting - block.first] = False
     order = np.argsort(home, kind="stable")
@@ -124,8 +138,8 @@ def write_block(block: Block, kind: np.dtype[np.void], centers: Path, resting: I
     if rows.groups is not None:
         records["group"] = rows.groups[order]
         write_array(block.groups_path, records["group"])
-    is_half = kind["u"].base == np.float16  # which unit rows would be rounded in: they are kept as they are
-    records["u"], records["v"] = (rows.u[order], rows.v[order]) if is_half else (u[order], v[order])
+    records["u"] = rows.u[order]
+    records["v"] = rows.v[order]
     write_array(block.rows_path, records)
     write_array(block.counts_path, np.bincount(home[order], minlength=len(around)))
 

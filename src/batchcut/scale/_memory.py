@@ -41,11 +41,10 @@ def room_in(memory: object, *, dim: int, row_bytes: int, batch_size: int) -> Roo
     pool in half precision, and as much again.
     """
     size = check_integer("memory", memory, at_least=1)
-    per_sample = row_bytes + 12 * dim + _BYTES_PER_SAMPLE
-    per_thread = 4 * max(_POOL_SAMPLES, _POOL_BATCHES * batch_size) ** 2
-    least = 2 * max(per_thread, LEAST_BATCHES_IN_CELL * batch_size * per_sample)
+    least = least_memory(dim=dim, row_bytes=row_bytes, batch_size=batch_size)
     if size < least:
         raise invalid("memory", f"be at least {least} bytes for batches of {batch_size}, {dim} wide", size)
+    per_sample, per_thread = _per_sample(dim, row_bytes), _per_thread(batch_size)
     samples = size // 2 // per_sample
     return Room(
         cell_batches=max(LEAST_BATCHES_IN_CELL, min(samples, MOST_IN_CELL) // batch_size),
@@ -53,3 +52,16 @@ def room_in(memory: object, *, dim: int, row_bytes: int, batch_size: int) -> Roo
         threads=size // 2 // per_thread,
         centers=size // 2 // (SAMPLES_PER_CENTER * 12 * dim),
     )
+
+
+def least_memory(*, dim: int, row_bytes: int, batch_size: int) -> int:
+    """Bytes of which one half holds the least cell, and the other what a thread takes."""
+    return 2 * max(_per_thread(batch_size), LEAST_BATCHES_IN_CELL * batch_size * _per_sample(dim, row_bytes))
+
+
+def _per_sample(dim: int, row_bytes: int) -> int:
+    return row_bytes + 12 * dim + _BYTES_PER_SAMPLE
+
+
+def _per_thread(batch_size: int) -> int:
+    return 4 * max(_POOL_SAMPLES, _POOL_BATCHES * batch_size) ** 2

@@ -63,8 +63,10 @@ def open_folder(argument: str, folder: Path, asked: dict[str, object]) -> Iterat
 
     So are the parts of a plan that was asked for otherwise, or of other files.
     """
-    if folder.exists() and not folder.is_dir():
-        raise invalid(argument, "be a folder", f"{folder}, a file")
+    if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
+        raise invalid(
+            argument, "be a folder", f"{folder}, a {'file' if folder.exists() else 'link that leads nowhere'}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / _ASKED).exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise invalid(argument, "be empty, or hold the parts of the same plan", folder)
