@@ -240,9 +240,9 @@ class PlannedBatchSampler(Sampler[list[int]]):
         That takes longer than the plan itself in small sets, so that no training waits for it unless somebody looks.
         Where the bank is in shards, no process has the rows, and the plan comes as it is.
         """
-        return (
-            self.plan if self.plan is None or isinstance(self.bank, ShardedBank) else self._planner.measured(self.plan)
-        )
+        if self.plan is None or isinstance(self.bank, ShardedBank):
+            return self.plan
+        return self._planner.measured(self.plan)
 
     def discard_plan_ahead(self) -> None:
         """Stops a plan of the next epoch that was begun: it is made when that begins, from what the bank holds then."""

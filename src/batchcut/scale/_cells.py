@@ -54,7 +54,8 @@ class Cell:
     def _samples(self) -> Iterator[Records]:
         for k, start, stop in self._runs():
             gone = self.leaving[self.leaving[:, 0] == k, 1] - start
-            yield np.delete(read_array(rows_path(self.blocks, k))[start:stop], gone)
+            rows = read_array(rows_path(self.blocks, k))[start:stop]
+            yield np.delete(rows, gone) if len(gone) else rows  # which would copy them for nothing
         for k in np.unique(self.entering[:, 0]).tolist():
             yield read_array(rows_path(self.blocks, k))[self.entering[self.entering[:, 0] == k, 1]]
 
