@@ -24,17 +24,27 @@ once scale --write "$(made scale)"
 once few_centers --output "$(made few_centers)"
 once batch_norm --json "$(made batch_norm)"
 
-for images in simclr "simclr --first-seed 5 --seeds 8" "sogclr --evaluate-every 320"; do # shellcheck disable=SC2086
-    measure training --cifar "$cifar" --objectives $images --methods Shuffle Spectral Cut --output "$(made training)"
-done
-measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 3 --evaluate-every 0 \
-    --evaluate-epochs 2 --output "$(made training)"
-for epochs in "30 --evaluate-epochs 3" "60 --evaluate-epochs 6"; do # shellcheck disable=SC2086
-    measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 2 \
-        --epochs $epochs --evaluate-every 0 --output "$(made training)"
-done
-measure images --cifar "$cifar" --epochs 5 --seeds 1 --variants shuffled Cut "shuffled, 96 fresh negatives" \
+measure training --cifar "$cifar" --objectives simclr --methods Shuffle "Cut, no background" Cut --first-seed 40 --seeds 3 \
+    --evaluate-every 0 --evaluate-epochs 2 --output "$(made training)"
+measure training --cifar "$cifar" --objectives simclr sogclr --methods Shuffle Ordered Spectral Cut --first-seed 40 \
+    --seeds 2 --epochs 30 --evaluate-epochs 3 --evaluate-every 0 --output "$(made training)"
+measure training --cifar "$cifar" --objectives simclr --methods "Cut, no background" --first-seed 40 --seeds 2 \
+    --epochs 30 --evaluate-epochs 3 --evaluate-every 0 --output "$(made training)"
+measure training --cifar "$cifar" --objectives simclr --methods Shuffle Cut --first-seed 40 --seeds 2 --epochs 60 \
+    --evaluate-epochs 6 --evaluate-every 0 --output "$(made training)"
+last="Cut, last views alone"
+measure images --cifar "$cifar" --epochs 5 --seeds 1 --variants shuffled "$last" "shuffled, 96 fresh negatives" \
     "shuffled, 96 negatives with gradient" "Cut, running statistics" --output "$(made images)"
+measure images --cifar "$cifar" --seeds 3 --variants shuffled Cut "$last" "Cut, no background" --output "$(made images)"
+measure images --cifar "$cifar" --first-seed 1 --seeds 2 --variants "Cut, no background, momentum 0.75" \
+    "Cut, no background, momentum 0.9" --output "$(made images)"
+measure images --cifar "$cifar" --first-seed 1 --seeds 1 --variants "shuffled, width 32" "Cut, width 32" \
+    "shuffled, 96 negatives with gradient" "Cut, weights averaged" "Cut, fresh pass over whole images" \
+    "Cut, features before the head" --output "$(made images)"
+measure images --cifar "$cifar" --seeds 1 --variants "Cut, fresh pass" "Cut, plan at τ = 0.05" "Cut, plan at τ = 0.2" \
+    "Cut, groups of 16" "Cut, groups of 8" "Cut, half a batch random" "Cut, 96 fresh, 15 % of the mass" \
+    --output "$(made images)"
+measure images --cifar "$cifar" --epochs 30 --seeds 1 --variants shuffled Cut "Cut, no background" --output "$(made images)"
 measure training --pairs "$pairs" --functions --first-seed 30 --seeds 5 \
     --methods Shuffle "Cut, no background" Cut --output "$(made training)"
 for script in batch_sizes rivals_training; do
@@ -43,17 +53,29 @@ for script in batch_sizes rivals_training; do
 done
 measure choices --functions --output "$(made choices)"
 measure advice --pairs "$pairs" --functions --output "$(made advice)"
+fine() { measure finetune --pairs 4800 --lists "$lists" --output "$(made finetune)" "$@"; }
 for equal in "" "--time --seeds 2" "--equal-seconds --seeds 2"; do # shellcheck disable=SC2086
-    measure finetune --pairs 4800 --first-seed 80 --methods shuffled planned $equal --lists "$lists" \
-        --output "$(made finetune)"
+    fine --first-seed 80 --methods shuffled planned $equal
 done
+fine --sets functions --first-seed 80 --seeds 3 --methods "1 mined" "1 mined, planned"
+fine --sets functions --first-seed 80 --seeds 2 --methods "planned, encoded first" "cached, 8 × as large" \
+    "cached, 8 ×, planned"
+fine --sets functions --first-seed 80 --seeds 1 --methods "not trained" "3 mined" "3 mined, planned" \
+    "cached, 16 × as large" "cached, 16 ×, planned"
+for equal in --time --equal-seconds; do
+    fine --sets functions --first-seed 80 --seeds 1 $equal --methods "planned, encoded first" "1 mined" \
+        "1 mined, planned" "3 mined" "cached, 8 × as large" "cached, 8 ×, planned"
+done
+fine --sets debian --first-seed 83 --seeds 2 --methods shuffled planned
+fine --sets debian --first-seed 83 --seeds 1 --methods "not trained" "1 mined" "1 mined, planned" \
+    "cached, 8 × as large" "cached, 8 ×, planned"
 if ! test -e "$(made example_batches)"; then
     run -m batchcut train --recipe pairs --data functions seed=60 -o "$work/functions"
     measure example_batches "$work/functions" --output "$(made example_batches)"
 fi
 
 once effective_size "$pairs" --output "$(made effective_size)"
-once best_plans "$pairs" --samples 1024 --sizes 256 512 --sweeps 2 --cases 20 --seeds 75 --output "$(made best_plans)"
+once best_plans "$pairs" --samples 1024 --sizes 256 512 --sweeps 2 --cases 20 --seeds 75 76 77 --output "$(made best_plans)"
 measure gain "$pairs" functions --batch-sizes 16 32 64 128 --seeds 70 --methods Shuffle "Cut, no background" Cut \
     --output "$(made gain)"
 measure gain "$pairs" functions --batch-sizes 16 --seeds 70 --methods Spectral --output "$(made gain)" \

@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.loops.runs import Results, Row, spread, standard_error, threads_of
 from benchmarks.loops.text_sets import LISTS, SETS, Pair, load
 
+from batchcut.selection import Cut, prospects
+
 METHODS: dict[str, dict[str, Any]] = {
     "not trained": {},
     "shuffled": {},
@@ -48,6 +50,7 @@ FIGURES = {"top1": "top-1", "mrr10": "MRR@10", "ndcg10": "NDCG@10"}
 SHORTER = 10  # runs that measure time have so many times fewer pairs, and so fewer steps, texts to encode and to plan
 _ROUNDING = 2e-6  # similarities of copies differ by this much in float32
 _WARM_UP = 64  # pairs, or a batch
+TEMPERATURE = 1 / 20  # of the losses of sentence-transformers
 
 Floats = npt.NDArray[np.float32]
 
@@ -173,7 +176,17 @@ def _measure(task: Task, lists: Path, jobs: int) -> Row:
     result = trained(pairs, method, seed=task.seed, batch=task.batch, steps=task.steps, rate=task.rate)
     times = {"training": result.training, "mining": result.mining, "filled": result.filled, "jobs": jobs}
     row = asdict(task) | times | {"texts": texts.digest}
-    return row if task.equal == "time" else row | figures(*embedded(result.model, texts.test[: task.tested]))
+    if task.equal == "time":
+        return row
+    if not task.steps:
+        row["times_shuffled"] = times_shuffled(*embedded(result.model, pairs), task.batch)
+    return row | figures(*embedded(result.model, texts.test[: task.tested]))
+
+
+def times_shuffled(u: Floats, v: Floats, batch: int) -> float:
+    """What the advice of `batchcut select` rests on; u, v: (N, d), of the training pairs."""
+    plan = Cut()(u, v, batch_size=batch, temperature=TEMPERATURE)
+    return prospects(u, v, plan).times_shuffled
 
 
 def mixed(rows: Iterable[Row]) -> list[str]:
@@ -233,6 +246,8 @@ def _summed(rows: Sequence[Row], settings: tuple[Any, ...], equal: str, method: 
         "seconds": statistics.fmean(alone) if alone else None,
         "slower": times_slower(rows, settings, method),
     }
+    if all("times_shuffled" in row for row in runs):
+        result["times_shuffled"] = statistics.fmean(row["times_shuffled"] for row in runs)
     for name in FIGURES:
         values = [row[name] for row in runs]
         gains = [row[name] - shuffled[row["seed"]][name] for row in runs if row["seed"] in shuffled]

@@ -3,16 +3,14 @@
 `gain.py NAME ...` trains two small towers (see loops/towers.py) on training rows of each NAME, an .npz file of pairs or
 "functions", by batches of several sizes and sorts. In the middle of each run it asks how large random batches would
 have to be to keep as much of the full-batch gradient with respect to the towers' weights as the batches of the run; at
-the end, how many held-out rows find their partner. `--images ROOT` trains on CIFAR-100 for a few epochs to see the
-effective sizes of its plans; the gain is that of training_results.json, from whole runs. With `--output`, figures are
-stored as JSON after each run, and runs that are there already are not made again; with `--picture`, they are drawn.
+the end, how many held-out rows find their partner. With `--output`, figures are stored as JSON
+after each run, and runs that are there already are not made again; with `--picture`, they are drawn.
 """
 
 import argparse
 import json
 import statistics
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -23,10 +21,8 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.background import EXTRAS, PLANS, Far, pushes, states_of, towers_at, weight_gradient
-from benchmarks.loops.runs import Results, Row, config_by, stored_rows
+from benchmarks.loops.runs import Results, Row
 from benchmarks.loops.towers import Ints, Split, Towers, load, top1
-
-from batchcut.training import train
 
 ROUNDING = 1e-5
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -37,7 +33,6 @@ METHODS = {
     "Cut, no background": ("Cut", "nothing"),
     "Cut": ("Cut", "old"),
 }
-IMAGE_METHODS = {"Cut": {"method": "cut"}, "Spectral": {"method": "spectral", "pool": "40"}}
 
 
 def effective_size(towers: Towers, inputs: list[Tensor], batches: Ints, far: Far | None, seed: int) -> float:
@@ -88,21 +83,6 @@ def run(
     return {"method": method, "batch_size": batch_size, "seed": seed, "size": size, "top1": found}
 
 
-def image_run(root: Path, method: str, known: list[Row], epochs: int, seed: int) -> Row:
-    """The effective size of plans of images, the median over a short run, with the gain that whole runs have."""
-    settings = {f"selection.selector.{name}": value for name, value in IMAGE_METHODS[method].items()}
-    settings |= {"data.root": json.dumps(str(root)), "seed": str(seed)}
-    settings |= {"epochs": str(epochs), "evaluation.every_epochs": "0", "evaluation.statistics": "0"}
-    config = config_by("cifar100-small", settings)
-    with tempfile.TemporaryDirectory() as folder:
-        train(config, Path(folder) / "run")
-        lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    events = [event for event in map(json.loads, lines) if event.get("effective_size")]
-    size = statistics.median(event["effective_size"]["size"] for event in events)
-    gain = next(row["gain"] for row in known if (row["data"], row["method"]) == ("images, seeds from 5", method))
-    return {"batch_size": config.batch_size, "size": size, "gain": gain}
-
-
 def points(rows: list[Row]) -> list[Row]:
     """For each set, method and batch size: ratio of sizes and gain over shuffled batches, means over seeds."""
     found = []
@@ -111,7 +91,7 @@ def points(rows: list[Row]) -> list[Row]:
         same = [row for row in rows if (row["data"], row["batch_size"]) == (data, batch_size)]
         mine = [row for row in same if row["method"] == method]
         base = {row["seed"]: row for row in same if row["method"] == "Shuffle"}
-        gains = [row["gain"] if "gain" in row else row["top1"] - base[row["seed"]]["top1"] for row in mine]
+        gains = [row["top1"] - base[row["seed"]]["top1"] for row in mine]
         ratio = statistics.geometric_mean(row["size"] / batch_size for row in mine)
         found.append(
             {"data": data, "method": method, "batch_size": batch_size, "ratio": ratio, "gain": statistics.fmean(gains)}
@@ -128,7 +108,7 @@ def draw(rows: list[Row], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, panel = plt.subplots(figsize=(6.4, 4.2))
-    colors = {"pairs": "tab:blue", "functions": "tab:green", "images": "tab:red"}
+    colors = {"pairs": "tab:blue", "functions": "tab:green"}
     marks = {"Spectral": "s", "Cut, no background": "o", "Cut": "D"}
     shown = points(rows)
     panel.scatter(1, 0, color="gray", marker="x", label="Shuffle")
@@ -155,8 +135,7 @@ def draw(rows: list[Row], path: Path) -> None:
 def main() -> None:
     """Trains what is missing, prints, draws."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="*", help='.npz files with train_u and train_v, or "functions"')
-    parser.add_argument("--images", type=Path, help="folder that holds cifar-100-python")
+    parser.add_argument("data", nargs="+", help='.npz files with train_u and train_v, or "functions"')
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[16, 32, 64, 128])
     parser.add_argument("--seeds", type=int, nargs="+", default=[70, 71])
@@ -177,11 +156,6 @@ def main() -> None:
                     store = None if options.states is None else options.states / label / str(batch_size)
                     how = {"batch_size": batch_size, "seed": seed, "epochs": options.epochs, "store": store}
                     results.add(key, partial(run, data, method, samples=options.samples, **how))
-    if options.images is not None:
-        known = stored_rows(Path(__file__).parent / "results" / "training_results.json", "summary")
-        for method in IMAGE_METHODS:
-            key = {"data": "images", "method": method}
-            results.add(key, image_run, options.images, method, known, 4, options.seeds[0])
     for point in points(results.runs):
         print(json.dumps(point))
     if options.picture is not None:

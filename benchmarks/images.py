@@ -24,20 +24,21 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.loops.image_variants import (
-    Averaged,
     Explored,
     FreshNegatives,
+    FromAverage,
     FromFeatures,
+    FromWholeImages,
     TrainedNegatives,
     as_it_is,
     by_groups,
     by_running_statistics,
-    without_batches,
 )
 from benchmarks.loops.runs import AT_THE_END, Results, Row, compared, config_by, digest, measured_run, percent
 
 from batchcut.data import Split, load
-from batchcut.training import Config, _run, _trainer
+from batchcut.sampling import momentum_for
+from batchcut.training import Config, _batches, _run, _trainer
 from batchcut.training._model import build_model
 
 RECIPE = "cifar100-small"
@@ -55,39 +56,52 @@ class Variant:
         settings: as the command line has them.
         trainer: the loop.
         convert: what is done to a new model.
+        momentum: of the bank; None: as `batchcut train` has it, where views are averaged over epochs.
     """
 
     base: str
     settings: dict[str, str]
     trainer: Callable[..., Explored] = Explored
     convert: Callable[[nn.Module], None] = as_it_is
+    momentum: float | None = None
 
 
 def _with(settings: dict[str, str], **more: str) -> dict[str, str]:
     return settings | {name.replace("__", "."): value for name, value in more.items()}
 
 
+ALONE = _with(PLANNED, selection__background="false")
+LAST = "Cut, last views alone"
+
+
+def _of_last(settings: dict[str, str] = PLANNED, **changed: Any) -> Variant:
+    """A change of plans by the last views, which are compared with plans without that change."""
+    return Variant(LAST, settings, momentum=0.0, **changed)
+
+
 VARIANTS = {
     "shuffled": Variant("shuffled", SHUFFLED),
     "Cut": Variant("shuffled", PLANNED),
+    LAST: Variant("shuffled", PLANNED, momentum=0.0),
+    "Cut, no background": Variant("Cut", ALONE),
+    "Cut, no background, momentum 0.75": Variant("Cut, no background", ALONE, momentum=0.75),
+    "Cut, no background, momentum 0.9": Variant("Cut, no background", ALONE, momentum=0.9),
+    "Cut, fresh pass": _of_last(_with(PLANNED, selection__planned_from="pass")),
+    "Cut, fresh pass over whole images": _of_last(
+        _with(PLANNED, selection__planned_from="pass"), trainer=FromWholeImages
+    ),
+    "Cut, weights averaged": _of_last(trainer=FromAverage),
+    "Cut, plan at τ = 0.05": _of_last(_with(PLANNED, **{SELECTOR + "temperature": "0.05"})),
+    "Cut, plan at τ = 0.2": _of_last(_with(PLANNED, **{SELECTOR + "temperature": "0.2"})),
+    "Cut, features before the head": _of_last(ALONE, trainer=FromFeatures),
+    "Cut, groups of 16": _of_last(by_groups(16, planned=1.0)),
+    "Cut, groups of 8": _of_last(by_groups(8, planned=1.0)),
+    "Cut, half a batch random": _of_last(by_groups(16, planned=0.5)),
+    "Cut, 96 fresh, 15 % of the mass": _of_last(trainer=FreshNegatives.of(count=96, share=0.15)),
     "shuffled, 96 fresh negatives": Variant("shuffled", SHUFFLED, FreshNegatives.of(count=96)),
-    "shuffled, 224 fresh negatives": Variant("shuffled", SHUFFLED, FreshNegatives.of(count=224)),
-    "shuffled, 480 fresh negatives": Variant("shuffled", SHUFFLED, FreshNegatives.of(count=480)),
     "shuffled, 96 negatives with gradient": Variant("shuffled", SHUFFLED, TrainedNegatives.of(count=96)),
-    "Cut, 96 negatives with gradient": Variant("Cut", PLANNED, TrainedNegatives.of(count=96)),
-    "Cut, 96 fresh, 15 % of the mass": Variant("Cut", PLANNED, FreshNegatives.of(count=96, share=0.15)),
-    "Cut, groups of 16": Variant("Cut", by_groups(16, planned=1.0)),
-    "Cut, groups of 8": Variant("Cut", by_groups(8, planned=1.0)),
-    "Cut, half a batch random": Variant("Cut", by_groups(16, planned=0.5)),
-    "Cut, fresh pass": Variant("Cut", _with(PLANNED, selection__planned_from="pass")),
-    "Cut, features before the head": Variant("Cut", _with(PLANNED, selection__background="false"), FromFeatures),
-    "Cut, views averaged over epochs": Variant("Cut", _with(PLANNED, selection__background="false"), Averaged),
-    "Cut, plan at τ = 0.05": Variant("Cut", _with(PLANNED, **{SELECTOR + "temperature": "0.05"})),
-    "Cut, plan at τ = 0.2": Variant("Cut", _with(PLANNED, **{SELECTOR + "temperature": "0.2"})),
-    "shuffled, group norm": Variant("shuffled, group norm", SHUFFLED, convert=without_batches),
-    "Cut, group norm": Variant("shuffled, group norm", PLANNED, convert=without_batches),
-    "shuffled, running statistics": Variant("shuffled", SHUFFLED, convert=by_running_statistics),
-    "Cut, running statistics": Variant("Cut", PLANNED, convert=by_running_statistics),
+    "Cut, 96 negatives with gradient": _of_last(trainer=TrainedNegatives.of(count=96)),
+    "Cut, running statistics": _of_last(convert=by_running_statistics),
     "shuffled, width 32": Variant("shuffled, width 32", _with(SHUFFLED, model__width="32")),
     "Cut, width 32": Variant("shuffled, width 32", _with(PLANNED, model__width="32")),
 }
@@ -111,14 +125,21 @@ def without_test(split: Split, train: int) -> Split:
 
 @contextmanager
 def varied(variant: Variant) -> Iterator[None]:
-    """Lets `train` build the model and run the loop of a variant."""
+    """Lets `train` build the model, keep the bank and run the loop of a variant."""
 
     def converted(*arguments: Any, **named: Any) -> nn.Module:
         model = build_model(*arguments, **named)
         variant.convert(model)
         return model
 
-    with mock.patch.object(_trainer, "build_model", converted), mock.patch.object(_run, "Trainer", variant.trainer):
+    def momentum(*, average_views: bool) -> float:
+        return momentum_for(average_views=average_views) if variant.momentum is None else variant.momentum
+
+    with (
+        mock.patch.object(_trainer, "build_model", converted),
+        mock.patch.object(_batches, "momentum_for", momentum),
+        mock.patch.object(_run, "Trainer", variant.trainer),
+    ):
         yield
 
 

@@ -5,9 +5,11 @@ steps, so that a machine busy with other work slows both alike; a part of the st
 medians count for all. The plan is that of the whole epoch. The share is given in seconds by the clock and in seconds
 of the processors, which other work does not stretch; the larger counts.
 
+What a background takes of a step, where it is on, stands beside them.
+
 With `--seeds` it also trains whole epochs on images and on pairs of features, with plans made between two epochs and
-with plans made ahead in the background (`plan_ahead`, a tenth of an epoch of images and three of pairs), and shows how
-long training waits for them (loops/waiting.py).
+with plans made ahead in the background (`plan_ahead`, a tenth of an epoch of images and half of one of pairs). It shows
+how long training waits for them (loops/waiting.py).
 
 The bars: together at most 5 % of an epoch; recording alone under 2 % of a step; a float16 bank takes 4 N d bytes.
 Ahead, training waits at most 0.5 % of an epoch on images and 3 % on pairs, with the same retrieval but for the spread
@@ -23,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -37,6 +40,8 @@ from benchmarks.loops.waiting import Training, waiting_rows, waiting_summary
 from benchmarks.planning.cifar import read_images
 
 import batchcut as bc
+from batchcut.losses import Background, nt_xent
+from batchcut.sampling import _background
 
 MOST_ADDED, MOST_RECORDING = 0.05, 0.02
 DIM, TURN, WARM_UP = 128, 5, 5
@@ -110,7 +115,7 @@ class Loop:
     cpu_step: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._batches: Iterator[Any] = iter(self.loader)
+        self.batches: Iterator[Any] = iter(self.loader)
         self._optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
 
     def run(self, steps: int) -> float:
@@ -118,7 +123,7 @@ class Loop:
         begin = time.perf_counter()
         for _ in range(steps):
             start, cpu = time.perf_counter(), time.process_time()
-            batch = next(self._batches)
+            batch = next(self.batches)
             self.load.append(time.perf_counter() - start)
             self.cpu_load.append(time.process_time() - cpu)
             self._train(batch)
@@ -137,6 +142,29 @@ class Loop:
             start = time.perf_counter()
             self.bank.record(index, u, v)
             self.record.append(time.perf_counter() - start)
+
+
+def background_seconds(sampler: bc.PlannedBatchSampler, loop: Loop, repeats: int = 200) -> float:
+    """What a background takes of a step: its draw, and SimCLR's loss forth and back with it, less without it.
+
+    It is drawn with its largest share, whatever the embeddings of this bank would deserve.
+    """
+    index, (images,) = next(loop.batches)
+    u, v = (side.detach().requires_grad_() for side in loop.model(images))
+
+    def loss_and_gradient(background: Background | None) -> None:
+        torch.autograd.grad(nt_xent(u, v, temperature=0.1, background=background), (u, v))
+
+    seconds: tuple[list[float], list[float]] = ([], [])
+    with mock.patch.object(_background, "share_of", return_value=torch.tensor(_background.LARGEST_SHARE)):
+        for step in range(repeats):
+            for on in (False, True):
+                start = time.perf_counter()
+                loss_and_gradient(sampler.background_of(index, step=step) if on else None)
+                seconds[on].append(time.perf_counter() - start)
+        assert sampler.background_of(index, step=0) is not None
+    without, with_it = map(statistics.median, seconds)
+    return with_it - without
 
 
 def images_from(folder: Path | None, count: int) -> Tensor:
@@ -189,6 +217,7 @@ def main() -> None:
     ratios = take_turns(plain, planned, min(options.steps, len(sampler)))
     half = bc.EmbeddingBank(len(images), DIM, dtype=torch.float16)
     facts = measured(plain, planned, ratios, len(sampler)) | {
+        "background": background_seconds(sampler, planned),
         "images": len(images),
         "real": options.cifar is not None,
         "batch_size": options.batch_size,
@@ -239,6 +268,8 @@ def report(facts: dict[str, Any]) -> None:
     processors = f"{facts['cpu_planning']:.3f} s of the processors"
     print(f"planning  {facts['planning']:7.3f} s  (the whole set, once; {processors})")
     print(f"sampling  {facts['sampling']:7.3f} s  (loading with the plan less loading without)")
+    beside = facts["background"]
+    print(f"background {1000 * beside:.3f} ms a step where it is on, {beside / facts['step']:.2%} of it")
     print(f"side by side, turn by turn: {facts['side_by_side']:+.2%} without the planning (noise included)")
     added, cpu_added, share = facts["added"], facts["cpu_added"], facts["recording_share"]
     right = verdict(max(added, cpu_added) <= MOST_ADDED)
@@ -291,7 +322,7 @@ def on_pairs(name: str, count: int | None) -> Training:
         model=lambda seed: TwoTowers(dims, seed),
         rate=towers.PEAK,
         settings=settings,
-        plan_ahead=0.3,
+        plan_ahead=0.5,
     )
 
 

@@ -44,10 +44,10 @@ class Source(NamedTuple):
 
 
 def training_table(facts: Facts) -> str:
-    """Retrieval at equal steps, from `training.py --output`."""
+    """Retrieval of pairs at equal steps, from `training.py --output`; images have a page of their own."""
     lines = ["| data | objective | batches | seeds | top-1 | gain | steps to the shuffled result | time added |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
-    for row in facts["summary"]:
+    for row in (row for row in facts["summary"] if not row["data"].startswith("images")):
         spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.2f}"
         top1 = f"{100 * row['top1']:.2f}{spread} %"
         share = "not reached by all" if row["share_of_steps"] is None else f"{row['share_of_steps']:.0%}"
@@ -77,6 +77,8 @@ def overhead_table(facts: Facts) -> str:
     lines += [f"| {name} | {facts[name]:.3f} | {facts[name] / facts['epoch']:.2%} |" for name in parts]
     added = f"{facts['added']:.2%} by the clock, {facts['cpu_added']:.2%} of the processors' time"
     lines += [f"| together | {facts['added'] * facts['epoch']:.3f} | {added} |"]
+    background = facts["steps"] * facts["background"]
+    lines += [f"| the background, where it is on | {background:.3f} | {background / facts['epoch']:.2%} |"]
     return "\n".join(lines)
 
 
@@ -208,15 +210,42 @@ def _spread(value: float | None, spread: float | None) -> str:
     return f"{100 * value:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
-def advice_table(facts: Facts) -> str:
-    """What the advice rests on after one epoch, beside the gain, from `advice.py --output`."""
+def advice_table(facts: Facts, training: Facts, finetune: Facts) -> str:
+    """What the advice rests on, beside the gain: of towers from `advice.py`, of others from their own benchmarks."""
     sizes = list(dict.fromkeys(row["batch_size"] for row in facts["summary"]))
+    cells: dict[str, dict[int, str]] = {}
+    for row in facts["summary"]:
+        cells.setdefault(row["data"], {})[row["batch_size"]] = _advised(row["times_shuffled"], row["gain"])
+    for row in finetune["summary"]:
+        planned = [one for one in finetune["summary"] if _is_beside(one, row)]
+        if "times_shuffled" in row and planned:
+            gain = planned[0]["top1"]["gain"]
+            cells[f"{row['data']}, MiniLM as it comes"] = {row["batch"]: _advised(row["times_shuffled"], gain)}
+    images = headline.image_rows(training)["Cut"]
+    hardness = statistics.fmean(run["hardness"] for run in training["runs"] if _is_run_of(run, images))
+    cells["images, while they are trained on"] = {_IMAGES_AT_ONCE: _advised(hardness, images["gain"])}
     lines = ["| data | " + " | ".join(f"B = {size}" for size in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
-    for data in dict.fromkeys(row["data"] for row in facts["summary"]):
-        rows = {row["batch_size"]: row for row in facts["summary"] if row["data"] == data}
-        cells = [f"{rows[size]['times_shuffled']:.1f} times, {100 * rows[size]['gain']:+.1f}" for size in sizes]
-        lines.append(f"| {data} | {' | '.join(cells)} |")
+    for label, by_size in cells.items():
+        lines.append(f"| {label} | {' | '.join(by_size.get(size, '') for size in sizes)} |")
     return "\n".join(lines)
+
+
+_IMAGES_AT_ONCE = 32
+
+
+def _advised(times_shuffled: float, gain: float) -> str:
+    return f"{times_shuffled:.1f} times, {100 * gain:+.1f}"
+
+
+def _is_run_of(run: Facts, summed: Facts) -> bool:
+    return all(run[name] == summed[name] for name in ("data", "objective", "method"))
+
+
+def _is_beside(row: Facts, other: Facts) -> bool:
+    """Whether this is the planned fine-tuning on the same pairs."""
+    settings = ("data", "pairs", "batch", "epochs", "rate")
+    same = all(row[name] == other[name] for name in settings)
+    return same and (row["method"], row["equal"]) == ("planned", "steps")
 
 
 def waiting_table(facts: Facts) -> str:
@@ -247,12 +276,13 @@ def _percent(row: Facts, name: str) -> str:
 _SIZES, _TRAINING, _FINETUNE = "batch_sizes_results.json", "training_results.json", "finetune_results.json"
 _RIVALS, _SELECTION, _OVERHEAD = "rivals_training_results.json", "selection_results.json", "overhead_results.json"
 _CHOICES, _ADVICE, _SCALE = "choices_results.json", "advice_results.json", "scale_results.json"
+_EFFECTIVE = "effective_size_results.json"
 
 SOURCES = {
-    "figures": Source((_SIZES, _OVERHEAD, _FINETUNE), headline.front_figures),
-    "readme-figures": Source((_TRAINING, _FINETUNE, _SIZES), headline.readme_figures),
+    "figures": Source((_TRAINING, _SIZES, _OVERHEAD, _FINETUNE, _RIVALS), headline.front_figures),
+    "readme-figures": Source((_TRAINING, _FINETUNE, _RIVALS, _EFFECTIVE), headline.readme_figures),
     "beside": Source((_SIZES, _RIVALS), headline.beside_table),
-    "costs": Source((_SIZES, _OVERHEAD, _FINETUNE, _TRAINING), headline.costs),
+    "costs": Source((_RIVALS, _OVERHEAD, _FINETUNE, _TRAINING), headline.costs),
     "headline": Source((_SIZES, _TRAINING, _FINETUNE), headline.headline_table),
     "rivals-digest": Source((_RIVALS,), headline.rivals_digest),
     "choices": Source((_CHOICES,), choices_report.choices_table),
@@ -261,19 +291,21 @@ SOURCES = {
     "selection-summary": Source((_SELECTION,), selection_report.summary_table),
     "selection-bars": Source((_SELECTION,), selection_report.bars_table),
     "training": Source((_TRAINING,), training_table),
+    "training-bars": Source((_TRAINING, _RIVALS, _OVERHEAD), training_report.training_bars),
     "images-epochs": Source((_TRAINING,), images_report.epochs_table),
+    "images-methods": Source((_TRAINING,), images_report.methods_table),
     "images-variants": Source(("images_results.json",), images_report.variants_table),
     "batch-sizes": Source((_SIZES,), training_report.batch_sizes_table),
     "rivals-training": Source((_RIVALS,), training_report.rivals_table),
     "finetune": Source((_FINETUNE,), finetune_table),
-    "advice": Source((_ADVICE,), advice_table),
+    "advice": Source((_ADVICE, _TRAINING, _FINETUNE), advice_table),
     "waiting": Source((_ADVICE,), waiting_table),
     "overhead": Source((_OVERHEAD,), overhead_table),
     "plan-ahead": Source((_OVERHEAD,), plan_ahead_table),
     "scale": Source((_SCALE,), scale_report.measured_table),
     "scale-on-paper": Source((_SCALE,), scale_report.paper_table),
     "few-centers": Source(("few_centers_results.json",), scale_report.few_centers_table),
-    "effective-size": Source(("effective_size_results.json",), effective_size_table),
+    "effective-size": Source((_EFFECTIVE,), effective_size_table),
     "background-runs": Source(("background_results.json",), background_runs_table),
     "background-gradients": Source(("background_results.json",), background_gradients_table),
     "best-plans": Source(("best_plans_results.json",), best_plans_table),

@@ -3,9 +3,8 @@
 `training.py --cifar ROOT` trains on images (ROOT holds `cifar-100-python`), `--pairs FILE` on pairs of features,
 `--functions` on the functions of the installed libraries and what their documentation says of them. Prints a
 table with the mean and the spread over seeds. "time" is what recording, planning and sampling took within a run, beside
-the rest of its loop; "slower" is how much longer the loop took than the shuffled one of the same seed.
-`--methods all` is the sweep over hardness and margin. With `--output`, all figures are stored as JSON after each run,
-and runs that are there already are not made again.
+the rest of its loop; "slower" is how much longer the loop took than the shuffled one of the same seed. With `--output`,
+all figures are stored as JSON after each run, and runs that are there already are not made again.
 """
 
 import argparse
@@ -13,7 +12,9 @@ import json
 import statistics
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -32,22 +33,12 @@ from benchmarks.loops.runs import (
 from batchcut.training import Config
 
 SELECTOR = "selection.selector."
-POOLED = {"method": "cut"}
 METHODS: dict[str, dict[str, str]] = {
     "Shuffle": {"method": "shuffle"},
+    "Ordered": {"method": "ordered", "k": "10", "replacement": "true"},
     "Spectral": {"method": "spectral", "pool": "40"},
-    "Cut": {"method": "cut"},
     "Cut, no background": {"method": "cut", "selection.background": "false"},
-    "Cut, 1 round": {"method": "cut", "rounds": "1"},
-    "Cut, 4 rounds": {"method": "cut", "rounds": "4"},
-    "Cut, single views": {"method": "cut", "selection.average_views": "false"},
-    "Cut, no margin": {"method": "cut", "margin": "none"},
-    "Cut, margin 0": {"method": "cut", "margin": "0.0"},
-    "Cut, margin 0.1": {"method": "cut", "margin": "0.1"},
-    "Cut, pool of 40": POOLED | {"pool": "40"},
-    "Cut, pool of 40, no margin": POOLED | {"pool": "40", "margin": "none"},
-    "Cut, pool of 10": POOLED | {"pool": "10"},
-    "Cut, pool of 10, no margin": POOLED | {"pool": "10", "margin": "none"},
+    "Cut": {"method": "cut"},
 }
 USUAL = ["Shuffle", "Spectral", "Cut, no background", "Cut"]
 
@@ -78,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=Path, help="file of pairs of features")
     parser.add_argument("--functions", action="store_true", help="the Python functions on this machine")
     parser.add_argument("--objectives", nargs="+", default=["simclr", "sogclr"], help="for images")
-    parser.add_argument("--methods", nargs="+", default=USUAL, choices=[*METHODS, "all"])
+    parser.add_argument("--methods", nargs="+", default=USUAL, choices=METHODS)
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--first-seed", type=int, default=0, help="rows of other seeds than 0 and up are kept apart")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side; the time added is not measured then")
@@ -94,8 +85,6 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if not (options.cifar or options.pairs or options.functions):
         parser.error("give --cifar ROOT, --pairs FILE, --functions or several")
-    if "all" in options.methods:
-        options.methods = list(METHODS)
     return options
 
 
@@ -106,7 +95,8 @@ def _sets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _label(options: argparse.Namespace, data: str) -> str:
-    seeds = "" if options.epochs is None else f", {options.epochs} epochs"
+    seeds = "" if options.train is None else f", {options.train:,} samples"
+    seeds += "" if options.epochs is None else f", {options.epochs} epochs"
     seeds += f", seeds from {options.first_seed}" if options.first_seed else ""
     if data != "images":
         return data + seeds
@@ -135,7 +125,17 @@ def _config(options: argparse.Namespace, data: str, objective: str, method: str,
         settings["data.train"] = str(options.train)
     if options.width is not None and data == "images":
         settings["model.width"] = str(options.width)
-    return config_by(name, settings)
+    config = config_by(name, settings)
+    return _as_many_steps(config) if method == "Ordered" else config
+
+
+def _as_many_steps(config: Config) -> Config:
+    """Ordered SGD with as many steps in an epoch as the other methods take."""
+    if config.data.train is None:
+        raise SystemExit("Ordered needs --train: how many samples there are is not known before")
+    selector: Any = config.selection.selector
+    selector = replace(selector, steps=config.data.train // config.batch_size)
+    return replace(config, selection=replace(config.selection, selector=selector))
 
 
 def _measure(config: Config, data: str, objective: str, method: str, jobs: int) -> Row:

@@ -19,6 +19,7 @@ import pytest
 import torch
 from llvmlite import binding
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from batchcut import losses
 from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding
@@ -174,11 +175,14 @@ HASHES: Mapping[str, Callable[[], str]] = (
 
 
 def processor() -> str:
-    """What results may depend on: the processor that code is compiled for, and how BLAS and torch round here."""
+    """What results may depend on: the processor that code is compiled for, the kernels of BLAS, and how both round."""
     rows = np.random.default_rng(0).standard_normal((257, 129), dtype=np.float32)
     images = torch.from_numpy(rows[:256, :128].reshape(2, 4, 64, 64).copy())
     convolved = torch.nn.functional.conv2d(images, images[:, :, :3, :3].contiguous())
-    return f"{binding.get_host_cpu_name()} {digest(rows @ rows.T, convolved.numpy())}"
+    with threadpool_limits(1):
+        products = rows @ rows.T
+    blas = sorted({str(library.get("architecture")) for library in threadpool_info() if library["user_api"] == "blas"})
+    return " ".join([binding.get_host_cpu_name(), *blas, digest(products, convolved.numpy())])
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,20 +8,23 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize, pad
+from torch.nn.functional import cross_entropy, pad
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from batchcut._random import Stream, generator
 from batchcut.losses import Background, nt_xent
 from batchcut.selection import Cut, Request, Selector
-from batchcut.training._data import Indices
+from batchcut.training._data import ImageSource, Indices, normalized, to_rgb
 from batchcut.training._trainer import Trainer
 
 NO_BOUND = 1 - 1e-6
 """A share that never binds: each further negative has the largest weight."""
 
-_NORM_GROUPS = 8
 _LARGEST_SCALE, _LARGEST_SHIFT, _MOMENTUM, _WARM_UP = 3.0, 5.0, 0.01, 320
+_DECAY = 0.99  # of the average of weights: it lags by a third of an epoch
+
+Views = tuple[Tensor, Tensor]
 
 
 class Explored(Trainer):
@@ -29,18 +32,19 @@ class Explored(Trainer):
 
     def _loss(self, index: Indices) -> Tensor:
         samples = torch.from_numpy(index)
-        u, v = self.model(*self._sides(Stream.VIEWS, index, self.position))
+        views = self._sides(Stream.VIEWS, index, self.position)
+        u, v = self.model(*views)
         loss = nt_xent(u, v, temperature=self.config.objective.temperature, background=self.beside(samples))
         if self.batches.records:
-            self.batches.record(samples, *self.recorded(samples, u.detach(), v.detach()))
+            self.batches.record(samples, *self.recorded(views, u.detach(), v.detach()))
         return loss
 
     def beside(self, samples: Tensor) -> Background | None:
         """What the batch of these samples sees beside itself: what the library draws, if anything."""
         return self.batches.sampler.background_of(samples, step=self.position)
 
-    def recorded(self, samples: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        """What is recorded of embeddings u: (b, dim) and v: (b, dim) of these samples."""
+    def recorded(self, views: Views, u: Tensor, v: Tensor) -> Views:  # noqa: ARG002
+        """What is recorded of embeddings u: (b, dim) and v: (b, dim) of these views."""
         return u, v
 
     def others(self, count: int) -> Indices:
@@ -112,7 +116,7 @@ class FromFeatures(Explored):
     def _keep_features(self, _module: nn.Module, _inputs: object, features: Tensor) -> None:
         self.features = features.detach()
 
-    def recorded(self, samples: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def recorded(self, views: Views, u: Tensor, v: Tensor) -> Views:  # noqa: ARG002
         """The features of both views, with zeros up to the width of the bank."""
         u, v = pad(self.features, (0, u.shape[1] - self.features.shape[1])).chunk(2)
         return u, v
@@ -126,16 +130,30 @@ class FromFeatures(Explored):
         return super()._plan()
 
 
-class Averaged(Explored):
-    """The bank holds moving averages over epochs: half of the new embedding, half of what was there."""
+class FromAverage(Explored):
+    """Plans by what a moving average of the weights makes of the views that are trained on."""
 
-    def recorded(self, samples: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Means of new and old, where there are old ones."""
-        bank = self.batches.bank
-        seen = bank.seen[samples][:, None]
-        means = (torch.where(seen, new + old[samples], new) for new, old in ((u, bank.u), (v, bank.v)))
-        u, v = (normalize(side, dim=1) for side in means)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.average = AveragedModel(self.bare_model, multi_avg_fn=get_ema_multi_avg_fn(_DECAY))
+
+    def recorded(self, views: Views, u: Tensor, v: Tensor) -> Views:
+        """The embeddings by the average, after the steps so far."""
+        self.average.update_parameters(self.bare_model)
+        with torch.no_grad():
+            u, v = self.average(*views)
         return u, v
+
+
+class FromWholeImages(Explored):
+    """A pass before a plan sees each image as it is, and mirrored, instead of two random views."""
+
+    def _sides(self, stream: Stream, index: Indices, place: int) -> Views:
+        if stream is not Stream.PASS:
+            return super()._sides(stream, index, place)
+        assert isinstance(self.train_set, ImageSource)
+        images = normalized(to_rgb(torch.from_numpy(self.train_set.pixels[index])))
+        return images, images.flip(-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,21 +188,12 @@ def by_groups(size: int, *, planned: float) -> dict[str, str]:
     return {name + "method": f"{__name__}:InGroups", name + "size": str(size), name + "planned": str(planned)}
 
 
-def without_batches(model: nn.Module) -> None:
-    """Puts group norm, which knows no batch, in the place of batch norm; nothing in that of the last, unscaled one."""
-    _replace(model, lambda norm: nn.GroupNorm(_NORM_GROUPS, norm.num_features) if norm.affine else nn.Identity())
-
-
 def by_running_statistics(model: nn.Module) -> None:
     """Puts `Renorm` in the place of batch norm."""
-    _replace(model, lambda norm: Renorm(norm.num_features, affine=norm.affine, momentum=_MOMENTUM))
-
-
-def _replace(model: nn.Module, make: Callable[[_BatchNorm], nn.Module]) -> None:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, _BatchNorm):
-                setattr(parent, name, make(child))
+                setattr(parent, name, Renorm(child.num_features, affine=child.affine, momentum=_MOMENTUM))
 
 
 class Renorm(_BatchNorm):

@@ -1,6 +1,5 @@
 """The short answers of the documents: figures of the first page, the headline table, and a digest of the rivals."""
 
-from itertools import product
 from textwrap import fill
 from typing import Any
 
@@ -14,8 +13,8 @@ _TASKS = {
 _SMALL = 16
 _WIDTH = 100
 _TOWERS = ("pairs", "functions")
-_DRAWN = "functions, seeds from 30"
 _DIGEST = {
+    "as many seconds: shuffled, eleven epochs instead of six": "shuffled, 11 epochs",
     "a memory of old embeddings (XBM), the best size": "shuffled, memory",
     "a moving average (SogCLR), the better γ": "SogCLR",
     "one mined negative for each anchor": "one mined negative",
@@ -31,13 +30,13 @@ def headline_table(sizes: Facts, training: Facts, finetune: Facts) -> str:
     lines = ["| task | model | seeds | shuffled | planned | gain |", "|---|---|---|---|---|---|"]
     towers = "two small towers"
     for data in ("functions", "pairs"):
-        shuffled, planned = (_of_size(sizes, data, 32, method) for method in ("shuffle", "cut"))
+        shuffled, planned = _of_recipe(training, data)
         lines.append(_row(f"{_TASKS[data]}, B = 32", towers, planned["seeds"], shuffled["top1"], planned["top1"]))
     for data in ("functions", "debian"):
         shuffled, planned = (_tuned(finetune, data, method) for method in ("shuffled", "planned"))
         scores = (shuffled["top1"]["mean"], planned["top1"]["mean"])
         lines.append(_row(f"{_TASKS[data]}, B = 16", "MiniLM, pretrained", planned["seeds"], *scores))
-    images = _images(training)
+    images = image_rows(training)
     scores = (images["Shuffle"]["top1"], images["Cut"]["top1"])
     lines.append(_row("the other view of an image, B = 32", "small ResNet, SimCLR", images["Cut"]["seeds"], *scores))
     for data in ("functions", "pairs"):
@@ -47,34 +46,37 @@ def headline_table(sizes: Facts, training: Facts, finetune: Facts) -> str:
     return "\n".join(lines)
 
 
-def front_figures(sizes: Facts, overhead: Facts, finetune: Facts) -> str:
+def front_figures(training: Facts, sizes: Facts, overhead: Facts, finetune: Facts, rivals: Facts) -> str:
     """Three figures for the first page."""
-    shuffled, planned = (_of_size(sizes, "functions", 32, method)["top1"] for method in ("shuffle", "cut"))
+    shuffled, planned = (row["top1"] for row in _of_recipe(training, "functions"))
     best, small = _best_shuffled(sizes, "functions"), _of_size(sizes, "functions", _SMALL, "cut")
     gain = f"**{100 * (planned - shuffled):+.1f} points** of top-1 retrieval at B = 32"
-    worth = f"{_percent(small['top1'])} at equal epochs; the best shuffled size, {best['batch_size']}"
+    worth = f"{_percent(small['top1'])} at equal epochs; shuffled ones of the best size, {best['batch_size']}"
     image = f"{_percent(overhead['added'])} is added to an epoch of a small image model"
     return _bullets(
         f"{gain}: {_percent(planned)} planned, {_percent(shuffled)} shuffled (*functions*).",
-        f"**Batches of {_SMALL}**, planned, reach {worth}, {_percent(best['top1'])}.",
-        f"MiniLM takes **{_longer(finetune)}** as long to fine-tune; {image}. The towers above take {_towers(sizes)}.",
+        f"**Batches of {_SMALL}**, planned, reach {worth}, reach {_percent(best['top1'])}.",
+        f"MiniLM takes **{_longer(finetune)}** as long to fine-tune; {image}. "
+        f"The towers above, at B = 32, take {_towers(rivals)}.",
     )
 
 
-def readme_figures(training: Facts, finetune: Facts, sizes: Facts) -> str:
-    """The same three for the README, of the run that its picture shows, each with the command that prints it."""
-    rows = {row["method"]: row for row in training["summary"] if row["data"] == _DRAWN}
-    shuffled, planned = rows["Shuffle"], rows["Cut"]
+def readme_figures(training: Facts, finetune: Facts, rivals: Facts, effective: Facts) -> str:
+    """Those of the README, the first two of the run that its picture shows, each with the command that prints it."""
+    shuffled, planned = _of_recipe(training, "functions")
     scores = f"{_percent(shuffled['top1'])} shuffled, {_percent(planned['top1'])} planned"
     task = f"two small towers, Python functions by what they do, B = 32, {planned['seeds']} seeds"
     tuned, saved = _tuned(finetune, "functions", "planned")["slower"], 100 - 100 * planned["share_of_steps"]
-    time = f"MiniLM takes {tuned:.2f} times as long to fine-tune; such towers take {_towers(sizes)}"
+    time = f"MiniLM takes {tuned:.2f} times as long to fine-tune; such towers, at B = 32, take {_towers(rivals)}"
     first = "python benchmarks/training.py --functions --first-seed 30 --seeds 5 --methods Shuffle Cut"
     second = "python benchmarks/finetune.py --sets functions --pairs 4800 --methods shuffled planned --time"
+    third = "python benchmarks/effective_size.py PAIRS"
+    towers = "python benchmarks/rivals_training.py --pairs PAIRS --functions --time --seeds 3"
     lines = ["| | | printed by |", "|---|---|---|"]
     lines += [f"| **points gained** | {100 * planned['gain']:+.1f} of top-1: {scores} ({task}) | `{first}` |"]
     lines += [f"| **steps saved** | {saved:.0f} % until the shuffled result is reached | the same |"]
-    lines += [f"| **time added** | {time} | `{second}` |"]
+    lines += [f"| **[effective batch size](docs/effective-size.md)** | {_worth(effective)} | `{third}` |"]
+    lines += [f"| **time added** | {time} | `{second}`, `{towers}` |"]
     return "\n".join(lines)
 
 
@@ -105,7 +107,7 @@ def beside_table(sizes: Facts, rivals: Facts) -> str:
         (
             "`no_duplicates` sampler",
             "no false negatives from equal texts",
-            "nothing",
+            "little",
             "built in: equal texts are kept apart",
         ),
         (
@@ -129,14 +131,17 @@ def _both(shares: list[float], sign: str = "") -> str:
     return " and ".join(f"{100 * share:{sign}.1f}" for share in shares)
 
 
-def costs(sizes: Facts, overhead: Facts, finetune: Facts, training: Facts) -> str:
+def costs(rivals: Facts, overhead: Facts, finetune: Facts, training: Facts) -> str:
     """How much longer training takes, in sentences."""
-    added = [100 * row["added_time"] for row in training["summary"] if row["method"] == "Cut" and row["added_time"]]
+    planned = [_of_recipe(training, data)[1] for data in _TOWERS]
+    added = _span([100 * row["added_time"] for row in planned], 0)
+    slower = _span([1 + row["slower"] for row in planned], 1)
     return _bullets(
         f"**MiniLM**, fine-tuned, takes {_longer(finetune)} as long as with shuffled batches.",
         f"**A small ResNet** on images: {_percent(overhead['added'])} of an epoch, by the table below.",
-        f"**Two small towers** take {_towers(sizes)}: recording, planning and sampling add "
-        f"{_span(added, 0)} %, and a loss with a background takes longer, too.",
+        f"**Two small towers** at B = 32 take {_towers(rivals)}; with `batchcut train`, whose steps take longer, "
+        f"{slower} times. There recording, planning and sampling add {added} %; most of the rest is the loss with "
+        "its background.",
     )
 
 
@@ -145,18 +150,27 @@ def _bullets(*sentences: str) -> str:
     return "\n".join(fill(f"- {sentence}", _WIDTH, subsequent_indent="  ") for sentence in sentences)
 
 
+def _worth(effective: Facts) -> str:
+    """What planned batches keep of the full-batch gradient, late in training, in words."""
+    found = [row for row in effective["rows"] if (row["batches"], row["by"]) == ("Cut", "effective_batch_size")]
+    row = max(found, key=lambda row: row["epochs"])
+    size = f"{row['size']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+    planned = f"planned batches of {effective['batch_size']} keep as much of the full-batch gradient"
+    return f"{planned} as random ones of {size}: {_TASKS['pairs']}, after {row['epochs']} epochs"
+
+
 def _longer(finetune: Facts) -> str:
     """How many times as long a planned fine-tuning takes, over the data sets."""
     times = [_tuned(finetune, data, "planned")["slower"] for data in ("functions", "debian")]
     return f"{_span(times, 2)} times"
 
 
-def _towers(sizes: Facts) -> str:
-    """How many times as long towers take with planned batches at B = 32, and how long their step is."""
-    seconds = {key: _of_size(sizes, key[0], 32, key[1])["seconds"] for key in product(_TOWERS, ("shuffle", "cut"))}
-    steps = {run["data"]: run["steps"] for run in sizes["runs"] if (run["batch_size"], run["part"]) == (32, "test")}
-    times = [seconds[data, "cut"] / seconds[data, "shuffle"] for data in _TOWERS]
-    step = max(1000 * seconds[data, "shuffle"] / steps[data] for data in _TOWERS)
+def _towers(rivals: Facts) -> str:
+    """How many times as long a plain loop with towers takes by planned batches, and how long its step is."""
+    seconds = {(row["data"], row["rival"]): row["seconds"] for row in rivals["summary"]}
+    steps = {run["data"]: run["steps"] for run in rivals["runs"] if run["rival"] == "shuffled"}
+    times = [seconds[data, "default"] / seconds[data, "shuffled"] for data in _TOWERS]
+    step = max(1000 * seconds[data, "shuffled"] / steps[data] for data in _TOWERS)
     return f"{_span(times, 1)} times as long, with steps of {step:.0f} ms"
 
 
@@ -184,6 +198,12 @@ def rivals_digest(facts: Facts) -> str:
     return "\n".join(lines)
 
 
+def _of_recipe(training: Facts, data: str) -> tuple[Facts, Facts]:
+    """Shuffled and planned batches of 32, by the recipe as it comes and seeds by which nothing was chosen."""
+    rows = {row["method"]: row for row in training["summary"] if row["data"] == f"{data}, seeds from 30"}
+    return rows["Shuffle"], rows["Cut"]
+
+
 def _of_size(sizes: Facts, data: str, size: int, method: str) -> Facts:
     wanted = (data, size, method)
     rows: list[Facts] = sizes["summary"]
@@ -196,7 +216,7 @@ def _best_shuffled(sizes: Facts, data: str) -> Facts:
     return max(rows, key=lambda row: float(row["top1"]))
 
 
-def _images(training: Facts) -> dict[str, Facts]:
+def image_rows(training: Facts) -> dict[str, Facts]:
     """The rows of images by method, of the seeds by which no setting was chosen."""
     wanted = ("images, seeds from 40", "simclr")
     return {row["method"]: row for row in training["summary"] if (row["data"], row["objective"]) == wanted}

@@ -38,11 +38,41 @@ def epochs_table(facts: Facts) -> str:
     return "\n".join([*lines, "", *(f"![{_ALT}](img/images{ending})" for ending in ENDINGS)])
 
 
-def _pairs(runs: list[Facts], data: str) -> list[tuple[Facts, Facts]]:
-    """The shuffled and the planned run of each seed that has both."""
-    found = {(row["method"], row["seed"]): row for row in runs if (row["data"], row["objective"]) == (data, "simclr")}
-    seeds = [seed for method, seed in found if method == "Cut" and ("Shuffle", seed) in found]
-    return [(found["Shuffle", seed], found["Cut", seed]) for seed in sorted(seeds)]
+PAPER = {
+    "Shuffle": ("SGD (shuffled)", "46.9", "12.3"),
+    "Ordered": ("OSGD (`Ordered`)", "47.6", "13.9"),
+    "Spectral": ("SC (`Spectral`)", "56.7", "47.4"),
+    "Cut, no background": ("`Cut`, no background", "", ""),
+    "Cut": ("`Cut`, the default", "", ""),
+}
+"""Methods of the paper: what they are called, and its figures on CIFAR-100 by SimCLR and by SogCLR."""
+
+COMPARED = "images, 30 epochs, seeds from 40"
+"""The runs in which they are compared."""
+
+
+def methods_table(facts: Facts) -> str:
+    """The paper's comparison of methods, run again; gains by seed; methods that were not run are left out."""
+    heads = [f"{name}{of}" for name in ("SimCLR", "SogCLR") for of in ("", ", gain", " in the paper")]
+    lines = [f"| batches | seeds | {' | '.join(heads)} |", "|---" * 8 + "|"]
+    for method, (name, *paper) in PAPER.items():
+        cells, counts = [], set()
+        for objective, printed in zip(("simclr", "sogclr"), paper, strict=True):
+            pairs = _pairs(facts["runs"], COMPARED, method, objective)
+            counts |= {len(pairs)} if pairs else set()
+            top1 = f"{100 * statistics.fmean(row['top1'] for _, row in pairs):.1f}" if pairs else "–"
+            gains = [row["top1"] - shuffled["top1"] for shuffled, row in pairs]
+            cells += [top1, with_error(gains) if gains and method != "Shuffle" else "", printed]
+        if counts:
+            lines.append(f"| {name} | {' and '.join(map(str, sorted(counts)))} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _pairs(runs: list[Facts], data: str, method: str = "Cut", objective: str = "simclr") -> list[tuple[Facts, Facts]]:
+    """The shuffled and the other run of each seed that has both."""
+    found = {(row["method"], row["seed"]): row for row in runs if (row["data"], row["objective"]) == (data, objective)}
+    seeds = [seed for name, seed in found if name == method and ("Shuffle", seed) in found]
+    return [(found["Shuffle", seed], found[method, seed]) for seed in sorted(seeds)]
 
 
 def _half_way(row: Facts) -> float:
@@ -59,22 +89,21 @@ def with_error(gains: list[float]) -> str:
 
 def variants_table(facts: Facts) -> str:
     """What each change brings, beside what its plans are like."""
-    heads = ["batches", "epochs", "compared with", "seeds", "top-1", "gain", "effective size", "agreement"]
+    heads = ["batches", "epochs", "compared with", "seeds", "top-1", "gain", "agreement"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in facts["summary"]:
         error = "" if row["gain_spread"] is None else f" ± {100 * row['gain_spread'] / math.sqrt(row['seeds']):.1f}"
         alone = row["variant"] == row["base"] or row["gain"] is None
         gain = "" if alone else f"{100 * row['gain']:+.1f}{error}"
-        size = "–" if row["effective_size"] is None else f"{row['effective_size']:.0f}"
         agreement = "–" if row["agreement"] is None else f"{row['agreement']:.2f}"
         cells = [row["variant"], str(row["epochs"]), "" if alone else row["base"], str(row["seeds"])]
         cells.append(f"{100 * row['top1']:.1f} %")
-        lines.append(f"| {' | '.join([*cells, gain, size, agreement])} |")
+        lines.append(f"| {' | '.join([*cells, gain, agreement])} |")
     return "\n".join(lines)
 
 
 def plot_epochs(facts: Facts, light: Path, dark: Path) -> None:
-    """Retrieval against steps for the longer runs, by seeds that have both, for light and for dark pages."""
-    titles = {data: f"{epochs} epochs" for data, epochs in EPOCHS.items() if epochs > 10}
+    """Retrieval against steps, by seeds that have both, for light and for dark pages."""
+    titles = {data: f"{epochs} epochs" for data, epochs in EPOCHS.items()}
     runs = [row for data in titles for pair in _pairs(facts["runs"], data) for row in pair]
     plot_curves({"runs": runs}, light, dark, titles)

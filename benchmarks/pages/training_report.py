@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 _NO_RIVALS = ("shuffled", "default", "`Cut`, no background")
+_OF_IMAGES = "images, seeds from 40"
 CURVES = {
     "functions, seeds from 30": "Python functions, B = 32",
     "pairs, seeds from 30": "package descriptions, B = 32",
@@ -78,12 +79,48 @@ def _best(data: str, rows: list[Facts]) -> str:
     )
 
 
+def training_bars(training: Facts, rivals: Facts, overhead: Facts) -> str:
+    """What should hold of the default, and whether it does."""
+    found = {(row["data"], row["method"]): row for row in training["summary"] if row["objective"] != "sogclr"}
+    seconds = {(row["data"], row["rival"]): row["seconds"] for row in rivals["summary"]}
+    lines = []
+    for data, gain, alone, steps in (("pairs", 4.0, 0.7, 0.42), ("functions", 5.0, None, 0.5)):
+        default, cut = (found[f"{data}, seeds from 30", method] for method in ("Cut", "Cut, no background"))
+        lines.append(_must(f"{data}: the default over shuffled, points", 100 * default["gain"], gain))
+        if alone is not None:
+            more = 100 * (default["gain"] - cut["gain"])
+            lines.append(_must(f"{data}: the default over `Cut` without a background, points", more, alone))
+        share = default["share_of_steps"]
+        lines.append(_must(f"{data}: steps to the shuffled result, of all", share, steps, at_least=False))
+    default, cut = (found[_OF_IMAGES, method] for method in ("Cut", "Cut, no background"))
+    lines.append(_must("images: the default over shuffled, points", 100 * default["gain"], 2.5))
+    more = 100 * (default["gain"] - cut["gain"])
+    lines.append(_must("images: the default over `Cut` without a background, points", more, -0.3))
+    loop = seconds["pairs", "default"] / seconds["pairs", "`Cut`, no background"] - 1
+    lines.append(_must("pairs: what a background adds to a plain loop, of its time", loop, 0.1, at_least=False))
+    step = overhead["background"] / overhead["step"]
+    lines.append(_must("images: what it adds to a step, of its time", step, 0.02, at_least=False))
+    return "\n".join(["| what | measured | must be | |", "|---|---|---|---|", *lines])
+
+
+def _must(name: str, value: float, bound: float, *, at_least: bool = True) -> str:
+    sign, passed = ("≥", value >= bound) if at_least else ("≤", value <= bound)
+    points = name.endswith("points")
+    measured, wanted = (f"{x:+.2f}" if points else f"{x:.1%}" for x in (value, bound))
+    return f"| {name} | {measured} | {sign} {wanted} | {'pass' if passed else '**fail**'} |"
+
+
 def _score(row: Facts) -> str:
     return f"{100 * row['top1']:.2f}{_spread(row['spread'])} %"
 
 
 def _gain(row: Facts) -> str:
-    return "–" if row["gain"] is None else f"{100 * row['gain']:+.2f}{_spread(row['gain_spread'])}"
+    return "–" if row["gain"] is None else f"{_points(row['gain'])}{_spread(row['gain_spread'])}"
+
+
+def _points(share: float) -> str:
+    """Rounded first where floats end, so that sums in another order look alike."""
+    return f"{round(100 * share, 6):+.2f}"
 
 
 def _spread(value: float | None) -> str:
@@ -96,7 +133,7 @@ def _seconds(row: Facts) -> str:
 
 def _bar(bar: Facts) -> str:
     sign, verdict = "≥" if bar["at_least"] else "≤", "pass" if bar["passed"] else "**fail**"
-    measured = f"{100 * bar['value']:+.2f} points, must be {sign} {100 * bar['bound']:g}"
+    measured = f"{_points(bar['value'])} points, must be {sign} {100 * bar['bound']:g}"
     return f"- {bar['data']}: {bar['name']}: {measured}: {verdict}"
 
 

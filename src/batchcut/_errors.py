@@ -68,6 +68,12 @@ def check_share(argument: str, value: object) -> float:
     return number
 
 
+def check_progress(progress: object) -> None:
+    """Refuses, before the work, what cannot be told."""
+    if progress is not None and not callable(progress):
+        raise wrong_type("progress", "be None or a function of one number", progress)
+
+
 def as_float(value: SupportsFloat) -> float:
     """The number as a float; infinity where it is beyond all of them, which Python calls an error."""
     try:

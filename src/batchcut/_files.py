@@ -197,6 +197,12 @@ def check_target(argument: str, target: Path, *, inputs: Iterable[Path | None] =
     check_outside_runs(argument, target)
 
 
+def check_folder_of(argument: str, target: Path) -> None:
+    """Refuses, before the work, a target in a folder that is not there."""
+    if not target.absolute().parent.is_dir():
+        raise invalid(argument, "lie in a folder that is there", target)
+
+
 def _is_in(path: Path, folder: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 

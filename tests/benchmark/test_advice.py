@@ -39,5 +39,16 @@ def test_advice_stands_beside_gains() -> None:
     assert first["error"] == pytest.approx(0.002 / math.sqrt(3))
     facts = {"summary": [line], "waiting": [first, second]}
     assert advice.table(facts).splitlines()[1].split() == ["pairs", "32", "3.0", "yes", "4.00", "1.00"]
-    assert tables.advice_table(facts).splitlines()[2:] == ["| pairs | 3.0 times, +4.0 |"]
+    images = {"data": "images, seeds from 40", "objective": "simclr", "method": "Cut"}
+    runs = [images | {"hardness": 18.0}, images | {"hardness": 20.0}]
+    training = {"summary": [images | {"gain": 0.03}], "runs": runs}
+    tuned = {"data": "functions", "pairs": 40, "batch": 32, "epochs": 3, "rate": 1e-4, "equal": "steps"}
+    finetune = [tuned | {"method": "not trained", "times_shuffled": 4.25, "top1": {"gain": -0.1}}]
+    planned = tuned | {"method": "planned"}
+    finetune += [planned | {"top1": {"gain": gain}, "pairs": n} for gain, n in ((0.02, 20), (0.03, 40))]
+    assert tables.advice_table(facts, training, {"summary": finetune}).splitlines()[2:] == [
+        "| pairs | 3.0 times, +4.0 |",
+        "| functions, MiniLM as it comes | 4.2 times, +3.0 |",
+        "| images, while they are trained on | 19.0 times, +3.0 |",
+    ]
     assert tables.waiting_table(facts).splitlines()[2:] == ["| pairs | +9.8 ± 0.1 | +4.9 ± 0.1 |"]

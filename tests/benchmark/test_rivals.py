@@ -158,8 +158,14 @@ def test_each_rival_trains_its_own_way_and_all_take_as_many_steps(task: Task) ->
         assert run_loop(make(own), optimizer) == 3 * (TRAIN // 32)
         after[name] = _plain_loss(own)
         assert after[name] < before
+    assert after.pop("shuffled, 11 epochs") == after["shuffled"], "here both have as many"
     assert after.pop("shuffled, memory of 4,096") == after["shuffled, memory of 1,024"], "there are 576 rows in all"
     assert len(set(after.values())) == len(after), "two rivals do the same"
+
+
+def test_a_longer_run_is_longer(split: Split, task: Task) -> None:
+    usual, longer = (train_by(name, split, task.config) for name in ("shuffled", "shuffled, 11 epochs"))
+    assert (usual.steps, longer.steps) == (3 * (TRAIN // 32), 11 * (TRAIN // 32))
 
 
 def _plain_loss(task: Task) -> float:

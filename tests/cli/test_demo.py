@@ -1,5 +1,6 @@
 """What `batchcut demo` prints: a stranger sees the gain, how sure it is, and what the columns mean."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,15 +46,24 @@ UNKNOWN = Row(
     planning=0.1,
 )
 OUTCOME = Outcome(
-    rows=(SHUFFLED, UNKNOWN, PLANNED), finding="Cut is ahead.", asked=(), report=Path("report.html"), trained=True
+    rows=(SHUFFLED, UNKNOWN, PLANNED),
+    finding="Cut is ahead.",
+    asked=(),
+    searched="",
+    report=Path("report.html"),
+    trained=True,
 )
+
+
+FIGURES = ("Cut", "36.4 ± 0.5", "+6.6 ± 0.4", "50 % of 1,200", "214")
 
 
 @pytest.mark.parametrize(
     ("row", "cells"),
     [
         (SHUFFLED, ("Shuffle", "29.8 ± 0.3", "–", "–", "32", "0.0 of 10")),
-        (PLANNED, ("Cut", "36.4 ± 0.5", "+6.6 ± 0.4", "50 % of 1,200", "214", "1.2 of 14")),
+        (PLANNED, (*FIGURES, "1.2 of 14")),
+        (replace(PLANNED, seconds=0.42, planning=0.24), (*FIGURES, "0.2 of 0.4")),
         (UNKNOWN, ("Ordered", "20.0", "−9.8", "never", "unknown", "0.1 of 10")),
     ],
 )

@@ -82,6 +82,21 @@ def test_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> N
     assert printed.err == ""
 
 
+def test_the_advice_knows_the_groups(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    groups = np.arange(96) // 4
+    named = sides[0].parent / "groups.npy"
+    np.save(named, groups)
+    assert run(*sides, "--batch-size", 8, "--groups", named, "--json") == 0
+    u, v = make_pairs()
+    plan = Cut()(u, v, batch_size=8, groups=groups).measured(u, v)
+    expected = prospects(u, v, plan, groups=groups)
+    assert (
+        json.loads(capsys.readouterr().out)["advice"]
+        == list(expected.sentences)
+        != list(prospects(u, v, plan).sentences)
+    )
+
+
 def test_the_table_and_where_it_was_written(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     target = sides[0].parent / "plan.npz"
     assert run(*sides, "--batch-size", 10, "-o", target) == 0
@@ -289,6 +304,18 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_a_plan_without_a_file_is_kept_with_its_parts(
+    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = sides[0].parent / "parts"
+    words = (*sides, "--batch-size", 8, "--parts", parts)
+    assert run(*words) == 0
+    assert f"The plan is kept in {parts}: the same command with -o writes it." in capsys.readouterr().out
+    monkeypatch.setattr("batchcut.scale._plan_in_cells._make", None)
+    assert run(*words, "-o", sides[0].parent / "plan.npz") == 0
+    assert BatchPlan.load(sides[0].parent / "plan.npz") == BatchPlan.load(parts / "plan.npz")
+
+
 def test_parts_with_groups_and_json(sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     groups = sides[0].parent / "groups.npy"
     np.save(groups, np.arange(96) // 2)
@@ -296,6 +323,19 @@ def test_parts_with_groups_and_json(sides: tuple[Path, Path], capsys: pytest.Cap
     found = json.loads(capsys.readouterr().out)
     assert (found["batches"], found["group_pairs"], found["effective_size"]) == (12, 0, None)
     assert found["gain"] > 1.2
+
+
+def test_shuffled_batches_of_some_samples_say_nothing_of_groups(
+    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = sides[0].parent / "groups.npy"
+    np.save(groups, np.arange(96) // 2)
+    assert run(*sides, "--batch-size", 8, "--parts", groups.with_name("parts"), "--groups", groups) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    cells = {" ".join(line[1:-5]): (line[-4], line[-2]) for line in lines if len(line) > 5 and line[0] == "│"}
+    assert cells["of one group together"][0] == "0"
+    assert all(cells[name][1] == "–" for name in ("of one group together", "samples in a batch", "seconds"))
+    assert cells["mean loss"][1] != "–"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +346,12 @@ def test_parts_with_groups_and_json(sides: tuple[Path, Path], capsys: pytest.Cap
         (["--parts", "p", "--memory", "0"], "--memory must be at least 1; got 0"),
         (["--parts", "u.npy"], "--parts must be a folder; got u.npy, a file"),
         (["--parts", "."], "--parts must be empty, or hold the parts of the same plan; got ."),
-        (["--parts", "p", "--method", "ordered", "--k", "4"], "must be one that takes each sample once; got Ordered"),
+        (
+            ["--parts", "p", "--method", "ordered", "--k", "4"],
+            "--method must be one that takes each sample once with --parts; got ordered",
+        ),
+        (["--parts", "p", "-o", "p"], "--out must lie outside the folder of --parts; got p"),
+        (["--parts", "p", "--batch-size", "5000"], "--batch-size must be at most 96; got 5000"),
     ],
 )
 def test_parts_that_cannot_be(
@@ -317,6 +362,16 @@ def test_parts_that_cannot_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(sides[0].parent)
-    assert run("u.npy", "v.npy", "--batch-size", 8, *words) == 2
+    assert run("u.npy", "v.npy", *(() if "--batch-size" in words else ("--batch-size", 8)), *words) == 2
     assert text in capsys.readouterr().err
     assert not Path("p").exists()
+
+
+def test_the_folder_of_the_parts_is_not_for_the_plan(
+    sides: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = sides[0].parent / "parts"
+    parts.mkdir()
+    assert run(*sides, "--batch-size", 8, "--parts", parts, "-o", parts / "plan.npz") == 2
+    assert "--out must lie outside the folder of --parts; got " in capsys.readouterr().err
+    assert not any(parts.iterdir())

@@ -95,7 +95,7 @@ def test_images_of_many_sizes_are_said_to_be_cut(tmp_path: Path, capsys: pytest.
     assert run(*words, "-o", tmp_path / "run") == 0
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert first.startswith("recipe images, chosen by the data (--recipe names another, --show prints all settings): ")
-    assert first.endswith(": 1 epochs, batches of 4, small-resnet")
+    assert first.endswith(": 1 epoch, batches of 4, small-resnet")
     wanted = "images of 3 sizes, from 8 × 8 to 10 × 10, are scaled and their middle cut out, to 8 × 8"
     assert second == wanted
 

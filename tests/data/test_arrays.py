@@ -53,6 +53,13 @@ def test_bfloat16(tmp_path: Path) -> None:
     np.testing.assert_array_equal(train.u, tensors["train_u"].float().numpy())
 
 
+def test_arrays_beside_the_sides_may_hold_anything(tmp_path: Path) -> None:
+    tensors = {name: torch.from_numpy(values) for name, values in arrays().items()}
+    safetensors.torch.save_file(tensors | {"ids": torch.arange(3)}, tmp_path / "x.safetensors")
+    train, _ = parts(str(tmp_path / "x.safetensors"))
+    np.testing.assert_array_equal(train.u, tensors["train_u"].numpy())
+
+
 @pytest.mark.parametrize("write", [write_npz, write_compressed, write_safetensors, write_parquet])
 def test_damaged_files_are_named(write: Write, tmp_path: Path) -> None:
     path = Path(write(tmp_path, arrays()))
@@ -116,9 +123,9 @@ def test_headers_that_lie(header: bytes, text: str, tmp_path: Path) -> None:
     ("columns", "text"),
     [
         ({"u": [[1.0, 2], [3]], "v": [[1.0], [2]]}, "lists of several lengths in the column u"),
-        ({"u": [[1.0], None], "v": [[1.0], [2]]}, "no lists of numbers without gaps in the column u, but list"),
-        ({"u": [1.0, 2.0], "v": [[1.0], [2]]}, "no lists of numbers without gaps in the column u, but double"),
-        ({"u": [{"x": 1.0}], "v": [[1.0]]}, "no lists of numbers without gaps in the column u, but struct"),
+        ({"u": [[1.0], None], "v": [[1.0], [2]]}, "a list or a number is missing in the column u"),
+        ({"u": [1.0, 2.0], "v": [[1.0], [2]]}, "no lists of numbers in the column u, but double"),
+        ({"u": [{"x": 1.0}], "v": [[1.0]]}, "no lists of numbers in the column u, but struct"),
         ({"u": [[1.0], [2]], "v": [[1.0], [2]], "split": ["train", "dev"]}, "in the column split; got 'dev'"),
         ({"x": [1]}, "must hold arrays named .*; got none"),
     ],

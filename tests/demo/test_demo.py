@@ -209,7 +209,10 @@ def test_functions_are_found(
 ) -> None:
     assert {row.steps for row in searched.rows} == {40}
     assert len(searched.asked) == 3
+    assert searched.searched.startswith("Of the ")
+    assert searched.searched in searched.report.read_text(encoding="utf-8")
     assert {len(answers) for asked in searched.asked for answers in asked.answers.values()} == {5}
+    assert [tuple(asked.answers) for asked in searched.asked] == [tuple(asked.places) for asked in searched.asked]
     assert [tuple(asked.answers) for asked in searched.asked] == [("Shuffle", "Cut")] * 3
 
     def refuse(*_: object) -> None:
@@ -225,11 +228,12 @@ def test_functions_are_found(
     assert "sort a [list]" in printed
     assert "top-1" not in printed  # nothing was trained: the answers are what was asked for
     assert searched.asked[0].answers["Cut"][0].name in printed
+    assert printed.count(f"and {searched.asked[0].places['Cut']:,} by Cut") == 1
     with pytest.raises(SystemExit, match="0"):
         main([*words, "--json"])
     found = json.loads(capsys.readouterr().out)["asked"]
     assert found[0] == json.loads(json.dumps(searched.asked[0].as_dict()))
-    assert found[1]["question"] == "sort a [list]"
+    assert (found[1]["question"], found[1]["places"]) == ("sort a [list]", {})
 
 
 @pytest.mark.slow

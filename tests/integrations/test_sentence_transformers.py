@@ -186,14 +186,27 @@ def test_rows_with_a_text_in_common_are_kept_apart(tmp_path: Path) -> None:
     assert max(len(set(row.tolist()) & rows) for row in plan for rows in shared) == 1
 
 
-def test_evaluation_takes_the_rows_in_order(tmp_path: Path) -> None:
-    evaluated = Dataset.from_dict(texts(20))
-    run = Run(
-        tmp_path, evaluated=evaluated, options={**ONE_EPOCH, "eval_strategy": "epoch", "per_device_eval_batch_size": B}
-    )
-    seen = run.train()
-    assert flat(seen) == list(range(N))
-    assert run.loss.evaluated == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
+@pytest.mark.parametrize("sampler", ["batch_sampler", "no_duplicates"])
+def test_evaluation_is_as_without_plans(tmp_path: Path, sampler: str) -> None:
+    """By the batches that the arguments ask for: in the order of the rows, copies of a text would meet."""
+    columns = {name: [text for text in column for _ in range(3)] for name, column in texts(20).items()}
+    options = {
+        **ONE_EPOCH,
+        "learning_rate": 0.0,
+        "eval_strategy": "epoch",
+        "per_device_eval_batch_size": B,
+        "batch_sampler": sampler,
+    }
+    runs = [
+        Run(tmp_path / str(planned), evaluated=Dataset.from_dict(columns), options=options, planned=planned)
+        for planned in (False, True)
+    ]
+    assert flat(runs[1].train()) == list(range(N))
+    runs[0].train()
+    assert runs[1].loss.evaluated == runs[0].loss.evaluated
+    assert len(runs[1].loss.evaluated) > 1
+    if sampler == "no_duplicates":
+        assert all(len(set(batch)) == len(batch) for batch in runs[1].loss.evaluated)
 
 
 def test_many_data_sets(tmp_path: Path) -> None:
@@ -232,6 +245,12 @@ def test_the_mode_of_the_model_stays_where_it_encodes(tmp_path: Path) -> None:
 def test_only_a_trainer_with_a_data_set_is_planned_for(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"^trainer must be a SentenceTransformerTrainer; got SentenceTransformer$"):
         PlannedTexts(tiny_model(tmp_path / "model"))  # type: ignore[arg-type]
+
+
+def test_many_streams_are_refused(tmp_path: Path) -> None:
+    rule = r"train_dataset\['b'\] must be a Dataset, as all in a DatasetDict; got IterableDataset"
+    with pytest.raises(TypeError, match=rule):
+        Run(tmp_path, data=DatasetDict(a=Dataset.from_dict(texts()), b=stream()))
 
 
 def test_without_the_bank_of_a_checkpoint_all_is_encoded_again(whole: tuple[Path, Run], tmp_path: Path) -> None:
@@ -322,6 +341,13 @@ def test_settings_are_pickled(tmp_path: Path) -> None:
     assert (back.settings, back.options) == (run.planned.settings, run.planned.options)
 
 
+def test_one_that_is_not_attached_is_refused_among_callbacks(tmp_path: Path) -> None:
+    run = Run(tmp_path, options=ONE_EPOCH, planned=False)
+    run.trainer.add_callback(PlannedTexts())
+    with pytest.raises(ValueError, match=r"^callbacks must be attached to the trainer, by attach\(trainer\); got Pla"):
+        run.train()
+
+
 def test_another_batch_sampler_is_refused(tmp_path: Path) -> None:
     run = Run(tmp_path, options=ONE_EPOCH)
     run.trainer.args.batch_sampler = "batch_sampler"
@@ -337,14 +363,9 @@ def test_settings_that_are_the_trainers_or_unknown_are_refused_at_once(name: str
 
 
 def test_a_data_set_without_texts_is_refused(tmp_path: Path) -> None:
-    planned = Run(tmp_path).planned
+    data = Dataset.from_dict({"x": [1, 2], "label": ["a", "b"]})
     with pytest.raises(ValueError, match=r"train_dataset must have a column of texts or images; got \['label', 'x'\]"):
-        planned(
-            Dataset.from_dict({"x": [1, 2], "label": ["a", "b"]}),
-            batch_size=2,
-            drop_last=False,
-            valid_label_columns=["label"],
-        )
+        Run(tmp_path, data=data, options=ONE_EPOCH).train()
 
 
 def test_images_are_told_apart_by_what_they_hold() -> None:

@@ -65,6 +65,13 @@ def test_a_wrapper_that_trains_fewer_numbers_sees_as_many_of_the_background() ->
     torch.testing.assert_close(found, ranking_loss([u[:, :3], v[:, :3]], cut, temperature=0.1, sides=2))
 
 
+class Weighted(losses.MultipleNegativesRankingLoss):
+    """A loss of a user, which is none of the trainer's."""
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        return 2 * super().compute_loss_from_embeddings(embeddings, labels)
+
+
 def _kinds(model: SentenceTransformer) -> dict[str, tuple[Any, bool]]:
     ranking = losses.MultipleNegativesRankingLoss
     return {
@@ -73,13 +80,16 @@ def _kinds(model: SentenceTransformer) -> dict[str, tuple[Any, bool]]:
         "wrapped": (losses.MatryoshkaLoss(model, ranking(model), [16, 8]), True),
         "one softmax for all": (ranking(model, directions=("query_to_doc", "doc_to_query")), False),
         "weighted": (ranking(model, hardness_mode="all_negatives", hardness_strength=1.0), False),
+        "of a user": (Weighted(model), False),
+        "layers": (losses.AdaptiveLayerLoss(model, ranking(model)), False),
         "cached": (losses.CachedMultipleNegativesRankingLoss(model), False),
         "other": (losses.CoSENTLoss(model), False),
     }
 
 
 @pytest.mark.parametrize(
-    "name", ["plain", "symmetric", "wrapped", "one softmax for all", "weighted", "cached", "other"]
+    "name",
+    ["plain", "symmetric", "wrapped", "one softmax for all", "weighted", "of a user", "layers", "cached", "other"],
 )
 def test_which_losses_can(tmp_path: Path, name: str) -> None:
     loss, expected = _kinds(tiny_model(tmp_path))[name]
@@ -115,3 +125,27 @@ def test_evaluation_has_none(tmp_path: Path) -> None:
     run.train()
     assert run.planned._background(torch.arange(4)) is not None
     assert run.planned._background(None) is None
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_after_the_training_the_loss_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """Another trainer may be given the same model and loss, and not be planned for."""
+    run = Run(tmp_path, options=TWO_EPOCHS, shuffled_epochs=1)
+
+    def interrupt(*_: object, **__: object) -> None:
+        if run.trainer.state.global_step == 10:
+            raise KeyboardInterrupt
+
+    if stopped:
+        monkeypatch.setattr(run.planned, "on_step_end", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run.train()
+    else:
+        run.train()
+    assert run.planned._background(torch.arange(4)) is not None
+    columns, fresh = [_rows(4, 0, 16), _rows(4, 1, 16)], losses.MultipleNegativesRankingLoss(run.model)
+    found = run.loss.compute_loss_from_embeddings(columns, torch.empty(0))
+    torch.testing.assert_close(found, fresh.compute_loss_from_embeddings(columns, torch.empty(0)))
+    assert not list(run.model.children())[-1]._forward_hooks

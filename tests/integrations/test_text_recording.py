@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Pooling, Router, StaticEmbedding, Transformer
-from sentence_transformers.util import mine_hard_negatives
+from sentence_transformers.util import dot_score, mine_hard_negatives
 from tests.integrations._runs import B, N
 from tests.integrations._texts_run import WORDS, Run, texts, tiny_model
 from tokenizers import Tokenizer
@@ -156,6 +156,66 @@ def test_embeddings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         run.train()
 
 
+def test_embeddings_for_no_data_set_are_refused(tmp_path: Path) -> None:
+    sides = (torch.randn(N, 16), torch.randn(N, 16))
+    for data, expected in (({"one": Dataset.from_dict(texts())}, "'one'"), (None, "none: give u and v")):
+        run = Run(
+            tmp_path,
+            options=ONE_EPOCH,
+            data=None if data is None else DatasetDict(data),
+            embeddings={"other": sides},
+        )
+        with pytest.raises(ValueError, match=rf"embeddings must have names of data sets, {expected}; got \['other'\]"):
+            run.train()
+
+
+def test_embeddings_of_one_data_set_are_not_those_of_several(tmp_path: Path) -> None:
+    sides = (torch.randn(N, 16), torch.randn(N, 16))
+    several = DatasetDict(one=Dataset.from_dict(texts()), other=Dataset.from_dict(texts()))
+    run = Run(tmp_path, options=ONE_EPOCH, data=several, embeddings=sides)
+    rule = "have u and v by the names of the data sets, 'one', 'other'"
+    with pytest.raises(ValueError, match=f"embeddings must {rule}; got tuple"):
+        run.train()
+
+
+def test_embeddings_are_two_arrays(tmp_path: Path) -> None:
+    three: Any = (torch.randn(N, 16),) * 3
+    with pytest.raises(ValueError, match="embeddings must be two arrays, u and v; got 3"):
+        Run(tmp_path, options=ONE_EPOCH, embeddings=three).train()
+    one = DatasetDict(one=Dataset.from_dict(texts()))
+    with pytest.raises(ValueError, match=r"embeddings\['one'\] must be two arrays, u and v; got int"):
+        Run(tmp_path, options=ONE_EPOCH, data=one, embeddings={"one": 3}).train()
+
+
+def test_a_trainer_may_collect_features_more_than_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, options={"num_train_epochs": 2, "save_strategy": "no"}, shuffled_epochs=1)
+    compute = run.trainer.compute_loss
+
+    def looked_at(model: Any, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
+        run.trainer.collect_features(inputs)
+        return compute(model, inputs, *args, **options)
+
+    monkeypatch.setattr(run.trainer, "compute_loss", looked_at)
+    monkeypatch.setattr(run.planned, "_embed", lambda _: pytest.fail("nothing is encoded"))
+    run.train()
+    assert run.planned.sampler is not None
+    assert run.planned.sampler.bank.clock == 14
+
+
+def test_a_model_that_truncates_is_trained_on_all_its_width(tmp_path: Path) -> None:
+    def truncating(folder: Path) -> SentenceTransformer:
+        model = tiny_model(folder)
+        model.truncate_dim = 8
+        return model
+
+    sides = (torch.randn(N, 16), torch.randn(N, 16))
+    run = Run(tmp_path, make=truncating, options=ONE_EPOCH, embeddings=sides)
+    run.train()
+    assert run.planned.sampler is not None
+    assert run.planned.sampler.bank.u.shape == (N, 16)
+    assert run.model.truncate_dim == 8
+
+
 @NOTHING_PLANNED
 @pytest.mark.parametrize("encoded_first", [True, False])
 def test_prompts_count(tmp_path: Path, encoded_first: bool) -> None:
@@ -207,6 +267,13 @@ def test_routes_count(tmp_path: Path) -> None:
     assert_recorded(run, torch.as_tensor(u), torch.as_tensor(v))
 
 
+def learned(loss: Any, scale: float) -> Any:
+    """The loss with a scale that is trained with the model, as those of CLIP are."""
+    del loss.scale
+    loss.scale = nn.Parameter(torch.tensor(scale))
+    return loss
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -217,7 +284,10 @@ def test_routes_count(tmp_path: Path) -> None:
         (lambda model: losses.MatryoshkaLoss(model, losses.MultipleNegativesRankingLoss(model, scale=25), [16]), 0.04),
         (lambda model: losses.Matryoshka2dLoss(model, losses.MultipleNegativesRankingLoss(model), [16]), 0.05),
         (lambda model: losses.AdaptiveLayerLoss(model, losses.MultipleNegativesRankingLoss(model)), 0.05),
+        (lambda model: losses.MultipleNegativesRankingLoss(model, scale=cast(float, np.float32(50))), 0.02),
+        (lambda model: learned(losses.MultipleNegativesRankingLoss(model), 25.0), 0.04),
         (lambda model: losses.ContrastiveLoss(model), None),
+        (lambda model: losses.MultipleNegativesRankingLoss(model, scale=1, similarity_fct=dot_score), None),
     ],
 )
 def test_the_temperature_is_that_of_the_loss(tmp_path: Path, make: Any, expected: float | None) -> None:

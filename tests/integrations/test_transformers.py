@@ -12,6 +12,7 @@ from tests.integrations._trainer_run import (
     Captions,
     PlanningTrainer,
     Seen,
+    Watched,
     arguments,
     collate,
     tiny_clip,
@@ -23,6 +24,7 @@ from transformers import Trainer
 
 import batchcut as bc
 from batchcut.integrations import PlanningMixin
+from batchcut.losses import Background
 
 STEPS = 7
 SHORT: dict[str, Any] = {"drop_last": False}
@@ -100,6 +102,61 @@ def test_resume_from_the_last_checkpoint_with_accumulated_gradients(tmp_path: Pa
     again = trainer(tmp_path, options=options)
     again.train(resume_from_checkpoint=True)
     assert again.seen == run.seen[8:]
+
+
+def _numbers_in(background: Background | None) -> list[Any] | None:
+    if background is None:
+        return None
+    assert background.live is not None
+    return [background.share, background.u.tolist(), background.v.tolist(), background.live.tolist()]
+
+
+class Looks(Watched):
+    """Notes the background that a loss of its own would have, at two looks."""
+
+    background: Any  # the mixin has it
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.drawn: list[list[Any] | None] = []
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        first, second = (_numbers_in(self.background) for _ in range(2))
+        assert first == second
+        self.drawn.append(first)
+        return super().compute_loss(*args, **kwargs)
+
+
+class LooksAndPlans(PlanningMixin, Looks):
+    """Behind the mixin, as a trainer of a user is."""
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_each_planned_batch_has_a_background_of_its_own_and_the_same_after_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accumulate: int
+) -> None:
+    draw, places = bc.PlannedBatchSampler.background_of, []
+
+    def noted(sampler: bc.PlannedBatchSampler, index: Tensor, *, step: int) -> Background | None:
+        places.append((sampler.epoch, step))
+        return draw(sampler, index, step=step)
+
+    monkeypatch.setattr(bc.PlannedBatchSampler, "background_of", noted)
+
+    def made(folder: str) -> LooksAndPlans:
+        args = arguments(tmp_path / folder, gradient_accumulation_steps=accumulate)
+        return LooksAndPlans(model=tiny_clip(), args=args, train_dataset=Captions(), data_collator=collate, **SHORT)
+
+    run, step = made("whole"), 10 // accumulate
+    run.train()
+    assert run.drawn[:STEPS] == [None] * STEPS
+    assert sum(one is not None for one in run.drawn) > STEPS
+    assert len(places) == 2 * len(set(places)) == 6 * STEPS
+    again = made("again")
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
+    assert 0 < len(again.drawn) < 2 * STEPS
+    assert again.drawn == run.drawn[-len(again.drawn) :]
+    assert run.background is None  # outside of a step
 
 
 def test_a_checkpoint_of_another_trainer_is_gone_on_from_with_a_warning(tmp_path: Path) -> None:

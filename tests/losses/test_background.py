@@ -1,6 +1,7 @@
 """A background: against a slow loop over rows, at its limits, and without gradient where there must be none."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -126,11 +127,43 @@ def test_old_rows_get_no_gradient_and_may_be_in_half_precision() -> None:
     assert [row.grad for row in old] == [None, None]
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("ours", [torch.float32, torch.float64])
+@pytest.mark.parametrize("theirs", [torch.float16, torch.float32, torch.float64])
+def test_precision_is_that_of_the_embeddings(loss: Any, ours: torch.dtype, theirs: torch.dtype) -> None:
+    u, v = pairs(4, 3, dtype=ours)
+    background = drawn(5, 3)
+    found = loss(u, v, background=replace(background, u=background.u.to(theirs), v=background.v.to(theirs)))
+    assert found.dtype == ours
+    assert found.item() == pytest.approx(loss(u, v, background=background).item(), rel=1e-2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_background_may_be_on_another_device(loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a bank in a file is, where an accelerator trains."""
+    for module in ("_background", "_similarity"):  # "meta" stands for the accelerator, and has no autocast
+        monkeypatch.setattr(f"batchcut.losses.{module}.without_autocast", lambda x: nullcontext())
+    u, v = (side.detach().to("meta").requires_grad_() for side in pairs(4, 3))
+    found = loss(u, v, background=drawn(5, 3, live=torch.arange(5) != 2, share=torch.tensor(0.2)))
+    found.backward()
+    assert found.device == u.device
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"share": 1.0}, r"^background\.share must be at least 0 and below 1; got 1\.0$"),
         ({"share": -0.1}, r"^background\.share must be at least 0 and below 1; got -0\.1$"),
+        ({"share": "0.1"}, r"^background\.share must be a number; got str$"),
+        (
+            {"share": torch.ones(2)},
+            r"^background\.share must be a number or a floating tensor with one; got torch\.float3",
+        ),
+        (
+            {"share": torch.tensor(1)},
+            r"^background\.share must be a number or a floating tensor with one; got torch\.int",
+        ),
+        ({"live": [True] * 5}, r"^background\.live must be None or a torch tensor; got list$"),
         ({"largest_weight": 0.0}, r"^background\.largest_weight must be "),
         ({"v": torch.ones(4, 3)}, r"^background\.v must have the shape of background\.u, \(5, 3\); got \(4, 3\)$"),
         (
@@ -141,7 +174,7 @@ def test_old_rows_get_no_gradient_and_may_be_in_half_precision() -> None:
     ],
 )
 def test_wrong_backgrounds(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         drawn(5, 3, **changes)
 
 

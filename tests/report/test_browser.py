@@ -147,7 +147,12 @@ def test_a_wide_table_is_scrolled_by_keyboard_and_keeps_its_methods_in_sight(ope
     page.focus("#comparison .scroll")
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('#comparison .scroll').scrollLeft > 0")
+    scrolled = "document.querySelector('#comparison .scroll').scrollLeft"
+    for _ in range(200):  # not `wait_for_function`, which evaluates text in the page: its policy forbids that
+        if page.evaluate(scrolled):
+            break
+        page.wait_for_timeout(50)
+    assert page.evaluate(scrolled) > 0
     left = "document.querySelector('#comparison tbody th').getBoundingClientRect().left"
     assert 0 <= page.evaluate(left) < 40
 
@@ -219,3 +224,26 @@ def test_long_labels_and_many_tasks_fit_a_phone(open_page: OpenPage, tmp_path: P
     assert max(ends) <= 440  # the width of a chart
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_marks_cover_no_words(open_page: OpenPage, plan_path: Path, width: int) -> None:
+    page = open_page(plan_path, width=width)
+    overlaps = """() => [...document.querySelectorAll('#members button')].flatMap((button) => {
+        const range = document.createRange();
+        return [...button.querySelectorAll('.flag')].map((flag) => {
+            const mark = flag.getBoundingClientRect();
+            const texts = document.createTreeWalker(button, NodeFilter.SHOW_TEXT);
+            const rects = [];
+            while (texts.nextNode()) {
+                if (texts.currentNode.parentElement.closest('.flag, .hidden')) continue;
+                range.selectNodeContents(texts.currentNode);
+                rects.push(...range.getClientRects());
+            }
+            const aside = (r) => r.right <= mark.left || r.left >= mark.right;
+            return !rects.every((r) => aside(r) || r.bottom <= mark.top || r.top >= mark.bottom);
+        });
+    })"""
+    found = page.evaluate(overlaps)
+    assert found
+    assert not any(found)

@@ -83,7 +83,7 @@ def test_each_group_is_compared_with_shuffled_batches_of_its_own_settings(tmp_pa
         base = comparison.baseline(group)
         assert base is not None
         assert base.runs[0].path.name == f"shuffle-{group.runs[0].batch_size}"
-    assert "Cut, batch_size 16 ends 1.6 points above shuffled batches (61.6 % against 60 %)" in finding(comparison)
+    assert "Cut, batch_size 16 ends 1.6 points above shuffled batches (61.6 % against 60.0 %)" in finding(comparison)
     assert "Not the batches alone differ" not in finding(comparison)
     mixed = compare([runs["shuffle-8"], runs["cut-16"]])
     assert mixed.baseline(mixed.groups[1]) is mixed.groups[0]

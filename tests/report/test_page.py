@@ -71,7 +71,7 @@ def test_where_shuffled_batches_win_the_page_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", method="shuffle")
     write_run(tmp_path / "runs" / "b", gain=-0.1)
     page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "No plan beats shuffled batches here: Cut ends 10.0 points below them (50 % against 60 %)." in page
+    assert "No plan beats shuffled batches here: Cut ends 10.0 points below them (50.0 % against 60.0 %)." in page
     assert "never" in page
 
 
@@ -79,7 +79,7 @@ def test_where_plans_draw_level_the_page_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", method="shuffle")
     write_run(tmp_path / "runs" / "b")
     page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Cut and shuffled batches end level (60 % against 60 %). But one seed is no verdict" in page
+    assert "Cut and shuffled batches end level (60.0 % against 60.0 %). But one seed is no verdict" in page
 
 
 def test_runs_on_different_data_are_not_ranked(tmp_path: Path) -> None:

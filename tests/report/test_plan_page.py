@@ -1,5 +1,6 @@
 """A page from a plan and embeddings: what it says is measured again here, slowly."""
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from tests.report._folders import BATCH, SAMPLES, TEMPERATURE, embeddings
 from batchcut.report import write_plan_report
 from batchcut.report._svg import number, percent
 from batchcut.sampling import PlannedLoader
-from batchcut.selection import BatchPlan, Cut, Shuffle
+from batchcut.selection import BatchPlan, Cut, Shuffle, prospects
 
 U, V = embeddings(SAMPLES, np.random.default_rng(0))
 PLAN = Cut(temperature=TEMPERATURE, margin=None)(U, V, batch_size=BATCH, seed=3, epoch=1)
@@ -68,11 +69,28 @@ def test_figures_are_those_of_the_plan_and_of_shuffled_batches_of_the_same_seed(
     assert cells(page, "Cut, all batches")[0] == percent(suspected(PLAN))
     assert cells(page, "Shuffle, all batches")[0] == percent(suspected(shuffled))
     assert suspected(PLAN) > 0
+
+
+def test_the_summary_agrees_with_the_page(tmp_path: Path) -> None:
+    page = written(tmp_path)
+    assert html.unescape(page).count(PLAN.measured(U, V).summary()) == 1
+    assert re.findall(r"epoch (\d+)", re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)) == ["1", "1"]
+    assert [plan["epoch"] for plan in data_of(page)["plans"]] == [1]
     assert "when it was planned" not in page
     for name in ("comparison", "losses", "explorer", "negatives", "settings"):
         assert f'<section id="{name}"' in page
         assert f'href="#{name}"' in page
     assert not re.findall('id="(?:time|geometry)"', page)
+
+
+def test_shuffled_batches_keep_the_groups_of_the_plan_apart(tmp_path: Path) -> None:
+    groups = np.arange(SAMPLES) // 4
+    plan = Cut(temperature=TEMPERATURE)(U, V, batch_size=BATCH, seed=3, epoch=1, groups=groups)
+    shuffled = Shuffle(temperature=TEMPERATURE)(U, V, batch_size=BATCH, seed=3, epoch=1, groups=groups)
+    page = written(tmp_path, plan, groups=groups)
+    assert cells(page, "mean loss")[1] == number(float(np.mean([loss_of(members) for members in shuffled])))
+    advice = prospects(U, V, plan.measured(U, V), groups=groups).sentences
+    assert all(html.escape(sentence) in page for sentence in advice)
 
 
 def test_the_explorer_has_the_hardest_the_median_and_the_easiest_batches(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Search: small numbers for large ones, questions to answers, and the same in a browser as here."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,27 @@ def test_answers_are_those_of_the_towers(index: SearchIndex) -> None:
                 assert answer.similarity == pytest.approx(cosines[answer.name], abs=1e-5)
                 assert answer.text == FUNCTIONS[answer.name]
                 assert answer.learnt == (index.names.index(answer.name) < 6)
+
+
+def test_the_place_of_a_function_is_asked_by_its_own_text(index: SearchIndex) -> None:
+    text = index.texts[-1]
+    for label, answers in index.answers(text, count=len(index.names)).items():
+        of_text = [1 + place for place, answer in enumerate(answers) if answer.text == text]
+        assert index.places(text)[label] == min(of_text)
+    assert index.places(text + " of nobody") == {}
+
+
+def test_says_how_often_the_last_tower_is_nearer(index: SearchIndex) -> None:
+    """All that was not trained on, one by one."""
+    new = [index.places(text) for text in index.texts[index.learnt :]]
+    better = sum(places["Cut"] < places["Shuffle"] for places in new) / len(new)
+    worse = sum(places["Cut"] > places["Shuffle"] for places in new) / len(new)
+    assert 0 < better < 1
+    assert index.verdict == (
+        "Of the 4 functions that were not trained on, each asked by its own docstring, Cut finds "
+        f"{100 * better:.0f} % at a better place than Shuffle, and {100 * worse:.0f} % at a worse one."
+    )
+    assert replace(index, learnt=10).verdict == replace(index, towers=index.towers[:1]).verdict == ""
 
 
 def test_an_index_is_kept_and_read(index: SearchIndex, tmp_path: Path) -> None:

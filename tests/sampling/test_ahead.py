@@ -340,14 +340,15 @@ def test_forked_workers_change_nothing(options: dict[str, Any]) -> None:
     workers: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": PATIENCE}
     loader = DataLoader(data_set(N), batch_sampler=sampler, **workers, **options)
     for _ in range(3):
-        selector.gate.clear()
-        selector.begun.clear()
+        for event in (selector.gate, selector.begun, selector.ended):
+            event.clear()
         drawn = [record(sampler, index.tolist()) for index, _ in loader]
         assert drawn == train(expected)
         assert selector.begun.wait(PATIENCE)
         other = DataLoader(data_set(N), batch_size=4, **workers)
         assert sum(len(index) for index, _ in other) == N
         selector.gate.set()
+        assert selector.ended.wait(PATIENCE)  # before the gate is shut again
 
 
 SCRIPT = """

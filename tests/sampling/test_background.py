@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from batchcut.losses import Background
-from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, PlannedLoader
+from batchcut.losses import Background, contrastive_loss
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, PlannedLoader, Sharding
 from batchcut.sampling._background import LARGEST_SHARE, share_of
 from batchcut.selection import Cut, Ordered, Shuffle
 
@@ -224,10 +224,45 @@ def test_the_same_after_a_resume(stop: int, kind: str, tmp_path: Path) -> None:
     assert all(map(equal, trained(second, 4), whole[stop:]))
 
 
+@pytest.mark.parametrize("kind", ["state", "half", "file"])
+@pytest.mark.filterwarnings("ignore:.*rows were damaged:RuntimeWarning")
+def test_rows_that_are_left_out_make_no_loss_nan(kind: str, tmp_path: Path) -> None:
+    """A background gives them no mass, and nothing times NaN is NaN."""
+    u, v = rows()
+    bank = EmbeddingBank(N, DIM, path=tmp_path / "bank" if kind == "file" else None)
+    for _ in range(2):
+        bank.record(torch.arange(N), u, v)
+    bank.u[3::4], bank.v[5::6] = {"state": torch.nan, "half": 1e5, "file": torch.inf}[kind], torch.nan
+    if kind == "file":
+        del bank
+        bank = EmbeddingBank(N, DIM, path=tmp_path / "bank")
+    else:
+        state = bank.state_dict()
+        bank = EmbeddingBank(N, DIM, dtype=torch.float16 if kind == "half" else torch.float32)
+        bank.load_state_dict(state)
+    loader = made(bank=bank, shuffled_epochs=0)
+    for (index,) in loader:
+        background = loader.background
+        assert background is not None
+        assert background.live is not None
+        assert not bool(background.live.all())
+        assert bool(contrastive_loss(u[index], v[index], background=background).isfinite())
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(TypeError, match=r"^background must be "):
         made(background="yes")
     sampler = PlannedBatchSampler(EmbeddingBank(N, DIM), batch_size=B, selector=Cut())
     assert sampler.background_of(torch.arange(B), step=0) is None
+    with pytest.raises(TypeError, match=r"^index must be a torch tensor; got list$"):
+        sampler.background_of([0, 1], step=0)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match=r"there is no batch yet"):
         _ = made().background
+
+
+def test_there_is_none_where_nobody_knows_the_whole_batch() -> None:
+    """Rows of the other part would be negatives of their own samples."""
+    whole = Sharding(mode="split", together=False)
+    assert trained(made(sharding=whole), 2)[-1] is not None
+    part = Sharding(rank=1, world_size=2, mode="split", together=False)
+    assert trained(made(sharding=part), 3) == [None] * (3 * N // B)

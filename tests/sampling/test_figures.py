@@ -7,13 +7,13 @@ import batchcut as bc
 from batchcut.sampling import figures_of
 
 
-def _sampler(count: int = 64) -> bc.PlannedBatchSampler:
+def _sampler(count: int = 64, groups: object = None) -> bc.PlannedBatchSampler:
     bank = bc.EmbeddingBank(count, 8)
     random = torch.Generator().manual_seed(0)
     u = torch.randn(count // 8, 8, generator=random).repeat_interleave(8, 0)
     u = u + 0.3 * torch.randn(count, 8, generator=random)
     bank.record(torch.arange(count), u, u + 0.1 * torch.randn(count, 8, generator=random))
-    return bc.PlannedBatchSampler(bank, batch_size=8, temperature=0.1, shuffled_epochs=0)
+    return bc.PlannedBatchSampler(bank, batch_size=8, temperature=0.1, shuffled_epochs=0, groups=groups)
 
 
 def test_of_no_plan_are_none() -> None:
@@ -33,6 +33,29 @@ def test_are_those_of_the_plan_and_the_bank() -> None:
     assert plan.effective is not None
     assert found["plan_effective_size"] == plan.effective.size
     assert found["plan_bank_age"] == 0
+
+
+def test_shuffled_batches_keep_groups_apart_too() -> None:
+    groups = [[f"{i % 8}", f"of {i // 4}"] for i in range(64)]
+    sampler = _sampler(groups=groups)
+    list(sampler)
+    assert sampler.plan is not None
+    u, v = sampler.bank.u, sampler.bank.v
+    mixed, apart = (bc.Shuffle()(u, v, batch_size=8, temperature=0.1, groups=kept) for kept in (None, groups))
+    found = figures_of(sampler)["plan_times_shuffled"]
+    assert found == pytest.approx(sampler.plan.mean_loss / apart.mean_loss)
+    assert found > 1.1 * sampler.plan.mean_loss / mixed.mean_loss
+
+
+@pytest.mark.filterwarnings("ignore:64 embeddings were NaN")
+def test_all_are_numbers_where_nothing_was_recorded() -> None:
+    bank = bc.EmbeddingBank(64, 8)
+    bank.record(torch.arange(64), torch.full((64, 8), torch.nan), torch.ones(64, 8))
+    sampler = bc.PlannedBatchSampler(bank, batch_size=8, temperature=0.1, shuffled_epochs=0)
+    list(sampler)
+    found = figures_of(sampler)
+    assert all(value == value for value in found.values())
+    assert "plan_bank_age" not in found
 
 
 def test_age_is_in_records() -> None:

@@ -159,16 +159,35 @@ def test_a_process_that_fails_fails_all_with_its_message() -> None:
         assert str(found[rank]) == f"process {failed[0]} failed: ArithmeticError: no plan today"
 
 
-def test_processes_that_ask_for_other_plans_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("name", "of_process"),
+    [("seed", [0, 1]), ("temperature", [0.1, None]), ("drop_last", [True, False]), ("batch_size", [4, 8])],
+)
+def test_processes_that_ask_for_other_plans_are_refused(name: str, of_process: list[Any]) -> None:
     def work(rank: int, meeting: Meeting) -> BatchPlan:
         bank = bank_of(rank, meeting, 64)
         bank.record(torch.arange(64), *pairs(64))
         bank.join()
-        return plan_shards(bank, asked_of(64, seed=rank), lambda _: None)
+        return plan_shards(bank, asked_of(64, **{name: of_process[rank]}), lambda _: None)
 
-    for error in on_threads(2, work):
+    for rank, error in enumerate(on_threads(2, work)):
         assert isinstance(error, ValueError)
-        assert str(error).startswith("what is planned must be the same in all processes; got (131072, ")
+        here, there = of_process[rank], of_process[1 - rank]
+        says = f"{name} must be the same in all processes; got {here} here, and {there} in process {1 - rank}"
+        assert str(error) == says
+
+
+def test_processes_whose_selectors_differ_are_refused() -> None:
+    def work(rank: int, meeting: Meeting) -> BatchPlan:
+        bank = bank_of(rank, meeting, 64)
+        bank.record(torch.arange(64), *pairs(64))
+        bank.join()
+        selector = Cut(threads=1, temperature=0.1 * (rank + 1))
+        return plan_shards(bank, asked_of(64, selector=selector), lambda _: None)
+
+    first, second = on_threads(2, work)
+    assert str(first) == "temperature must be the same in all processes; got 0.1 here, and 0.2 in process 1"
+    assert isinstance(second, ValueError)
 
 
 def epochs_of(sampler: PlannedBatchSampler, count: int) -> list[list[list[int]]]:

@@ -168,6 +168,31 @@ def _join(rank: int, dtype: torch.dtype) -> dict[str, Any]:
     return bank.state_dict()
 
 
+def _means(rank: int, *, state_in_epoch: bool, **settings: Any) -> list[list[int]]:
+    """The last plan of some epochs, with a bank that keeps means, and a state taken in the middle or not."""
+    sharding = Sharding(rank=rank, world_size=WORLD)
+    bank = EmbeddingBank(N, DIM, momentum=0.5)
+    sampler = _new(bank, sharding, average_views=True, **settings)
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        for place, batch in enumerate(sampler):
+            index = torch.tensor(batch)
+            sampler.record(index, *(side[index] for side in pairs(N, seed=epoch)))
+            if state_in_epoch and place == 1:
+                sampler.join()
+                sampler.state_dict()
+    assert sampler.plan is not None
+    batches: list[list[int]] = sampler.plan.batches.tolist()
+    return batches
+
+
+MEANS: dict[str, dict[str, Any]] = {
+    "shuffled twice": {"shuffled_epochs": 2},
+    "planned every other epoch": {"replan_every": 2},
+    "planned ahead": {"plan_ahead": 0.4},
+}
+
+
 def _join_a_file(rank: int, folder: str) -> dict[str, Any]:
     path = f"{folder}/bank {rank}"
     bank = EmbeddingBank(4, DIM, path=path)
@@ -216,6 +241,8 @@ def _all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     found["ahead, not joined"] = _not_joined(rank)
     found["float32"] = _join(rank, torch.float32)
     found["float16"] = _join(rank, torch.float16)
+    for name, settings in MEANS.items():
+        found[name] = [_means(rank, state_in_epoch=taken, **settings) for taken in (False, True)]
     found["file"] = _join_a_file(rank, folder)
     found["other sizes"] = _join_others(rank)
     found["failure"] = _fail(rank)
@@ -309,6 +336,13 @@ def test_both_hold_the_newest_record_of_each_sample(found: list[dict[str, Any]],
         assert torch.equal(first[key][[0, 1]], sides["zero"][place][[0, 1]])
         assert torch.equal(first[key][[2, 4, 5]], sides["one"][place][[2, 4, 5]])
         assert not first[key][[3, 6]].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEANS)
+def test_with_means_a_state_changes_no_later_plan(found: list[dict[str, Any]], name: str) -> None:
+    without, with_state = found[0][name]
+    assert with_state == without
 
 
 @pytest.mark.slow

@@ -183,6 +183,20 @@ def test_an_iterator_thrown_away_does_not_use_up_the_state() -> None:
     assert list(second) == list(under_way)
 
 
+def test_a_state_of_another_momentum() -> None:
+    def of(momentum: float) -> PlannedBatchSampler:
+        return PlannedBatchSampler(EmbeddingBank(N, DIM, momentum=momentum), batch_size=B)
+
+    state = of(0.5).state_dict()
+    of(0.5).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"^state must be of a sampler with momentum = 0.0; got 0.5$"):
+        of(0.0).load_state_dict(state)
+    older = {name: value for name, value in of(0.0).state_dict().items() if name != "momentum"}
+    of(0.0).load_state_dict(older)
+    with pytest.raises(ValueError, match=r"^state must be of a sampler with momentum = 0.5; got 0.0$"):
+        of(0.5).load_state_dict(older)
+
+
 def test_after_a_state_is_gone_on_with_epochs_go_on_too() -> None:
     first = PlannedBatchSampler(filled(N), batch_size=B)
     next(iter(first))

@@ -85,6 +85,18 @@ def broken(sharding: Sharding, how: str) -> str:
     return "no error"
 
 
+def out_of_step(sharding: Sharding, *, epoch: int, shuffled_epochs: int) -> str:
+    bank = ShardedBank(N, sharding=sharding, cell_samples=64)
+    sampler = PlannedBatchSampler(bank, batch_size=B, sharding=sharding, shuffled_epochs=shuffled_epochs)
+    bank.record(torch.arange(N), *pairs(N))
+    sampler.set_epoch(epoch)
+    try:
+        list(sampler)
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
 def all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         mode: train(Sharding(rank=rank, world_size=world, mode=mode)) for mode in ("whole", "split")
@@ -92,6 +104,8 @@ def all_jobs(rank: int, world: int, folder: str) -> dict[str, Any]:
     sharding = Sharding(rank=rank, world_size=world)
     found["failure"] = broken(sharding, "fails")
     found["after all that"] = broken(sharding, "fails")
+    found["epoch"] = out_of_step(sharding, epoch=1 + (rank > 0), shuffled_epochs=1)
+    found["whether an epoch is planned"] = out_of_step(sharding, epoch=1, shuffled_epochs=1 + (rank > 0))
     found["peak"] = peak_of(sharding)
     return found
 
@@ -169,6 +183,16 @@ def test_a_process_that_fails_fails_all_with_its_message(found: list[dict[str, A
         failed = texts.index("ArithmeticError: no plan today")
         others = texts[:failed] + texts[failed + 1 :]
         assert set(others) == {f"RuntimeError: process {failed} failed: ArithmeticError: no plan today"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "first", "other"), [("epoch", 1, 2), ("whether an epoch is planned", True, False)])
+def test_processes_out_of_step_are_refused(
+    found: list[dict[str, Any]], name: str, first: object, other: object
+) -> None:
+    rule = f"{name} must be the same in all processes; got"
+    assert found[0][name] == f"{rule} {first} here, and {other} in process 1"
+    assert {rank[name] for rank in found[1:]} == {f"{rule} {other} here, and {first} in process 0"}
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Shards of samples, small, and plans of them."""
 
 import io
+import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.parquet
+import pytest
 
+from batchcut.scale import Resharded
 from batchcut.selection import BatchPlan
 
 
@@ -84,3 +87,31 @@ def samples_in(path: Path) -> Iterator[int]:
             if member.name.endswith(".txt"):
                 data: Any = archive.extractfile(member)
                 yield int(data.read().split()[1])
+
+
+def shards_of(made: Resharded, rank: int = 0) -> list[str]:
+    """The files of a process, as WebDataset deals them out."""
+    return [str(made.folder / name) for name in made.shards][rank :: made.ranks]
+
+
+def runs(made: Resharded, rank: int = 0) -> list[list[int]]:
+    """All samples of a process, cut into runs of the batch size."""
+    samples = [sample for path in shards_of(made, rank) for sample in samples_in(Path(path))]
+    return [samples[start : start + made.batch_size] for start in range(0, len(samples), made.batch_size)]
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, kind: str, shards: int, error: BaseException) -> None:
+    """Lets so many shards be written, and the next one fail in its middle."""
+    name = f"batchcut.scale._{kind}_samples._write_{kind}"
+    module, function = name.rsplit(".", 1)
+    write = getattr(sys.modules[module], function)
+    done = [0]
+
+    def failing(*arguments: Any) -> None:
+        if done[0] == shards:
+            arguments[-1].write(b"half")
+            raise error
+        done[0] += 1
+        write(*arguments)
+
+    monkeypatch.setattr(name, failing)

@@ -1,10 +1,12 @@
 """Files of pairs: all formats give the same rows, and what does not fit is named."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from safetensors.numpy import save_file
 from tests.scale.conftest import make_pairs
@@ -69,13 +71,35 @@ def test_wide_numbers_are_as_good_as_narrow_ones(tmp_path: Path) -> None:
     assert len(plan_in_cells(pairs, parts=tmp_path / "parts", batch_size=16).left_over) == 200 % 16
 
 
-def test_row_groups_are_read_together_and_never_cut(tmp_path: Path) -> None:
-    shard = open_pair_files(write_parquet(tmp_path / "x.parquet", *make_pairs(210))).shards[0]
+def test_row_groups_are_read_together_and_cut_where_one_is_too_large(tmp_path: Path) -> None:
+    u, v = make_pairs(210)
+    shard = open_pair_files(write_parquet(tmp_path / "x.parquet", u, v, group=np.arange(210))).shards[0]
     assert shard.bounds(120) == [(0, 100), (100, 210)]
     assert shard.bounds(100) == [(0, 100), (100, 200), (200, 210)]
-    assert shard.read(100, 200).u.shape == (100, 8)
-    with pytest.raises(ValueError, match=r"x\.parquet must have row groups of at most 40 rows, to be read .* got 50"):
-        shard.bounds(40)
+    assert shard.bounds(40) == [(0, 40), (40, 50), (50, 90), (90, 100), (100, 140), (140, 150), (150, 190), (190, 210)]
+    for start, stop in [*shard.bounds(100), *shard.bounds(40), (49, 51), (209, 210)]:
+        found = shard.read(start, stop)
+        assert found.groups is not None
+        assert found.groups.tolist() == list(range(start, stop))
+        assert np.array_equal(found.u, u[start:stop])
+        assert np.array_equal(found.v, v[start:stop])
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_row_groups_change_no_plan(tmp_path: Path) -> None:
+    """One group of all rows, as pyarrow writes them, is far larger than what is read at a time."""
+    u, v = make_pairs(300)
+    files = [write_parquet(tmp_path / f"{rows}.parquet", u, v, rows=rows) for rows in (20, 300)]
+    plans = [plan_in_cells(open_pair_files(path), parts=tmp_path / path.stem, batch_size=16) for path in files]
+    assert plans[0] == plans[1]
+
+
+def test_row_groups_that_change_are_named(tmp_path: Path) -> None:
+    u, v = make_pairs(60)
+    shard = open_pair_files(write_parquet(tmp_path / "x.parquet", u, v)).shards[0]
+    write_parquet(tmp_path / "x.parquet", u, v, rows=30)
+    with pytest.raises(ValueError, match=r"x\.parquet must be a whole .* other row groups than those of 60 rows"):
+        shard.read(0, 60)
 
 
 def test_group_numbers() -> None:
@@ -83,6 +107,8 @@ def test_group_numbers() -> None:
     assert words[0] == words[2] != words[1]
     assert group_numbers(np.array([3, -1], np.int8)).tolist() == [3, -1]
     assert words[0] == group_numbers(np.array(["a"]))[0] == 3405396810240292928
+    halves = group_numbers(np.array(["\ud800", "\udfff", "\ud800"]))  # of characters beyond 16 bits
+    assert halves[0] == halves[2] != halves[1]
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -109,6 +135,7 @@ def test_bad_files(tmp_path: Path) -> None:
     gap = write_bank(tmp_path / "gap", u, v, skipped=4)
     other = tmp_path / "other.parquet"
     parquet.write_table(pyarrow.table({"u": list(u), "w": list(v)}), other)
+    whole = write_parquet(tmp_path / "whole.parquet", np.ones(u.shape, np.int32), v)
     np.savez(tmp_path / "x.npz", u=u, v=v)
     text = tmp_path / "text.txt"
     text.write_text("text")
@@ -144,6 +171,7 @@ def test_bad_files(tmp_path: Path) -> None:
         (ValueError, (path["u"],), r"v must name \.npy files where u does, and be left out otherwise; got none"),
         (ValueError, (gap,), "gap must hold an embedding of each of its 60 samples; got none of 4"),
         (ValueError, (other,), r"other\.parquet must be a whole .* got one that fails: no columns u and v, but u, w"),
+        (ValueError, (whole,), r"whole\.parquet must be a whole .* lists of int32 in the column u"),
         (ValueError, (text,), r"text\.txt must be \.npy, \.parquet, \.safetensors or the file of a bank; got \.txt"),
         (ValueError, ([plain, grouped],), r"b\.parquet must have no groups, as .*a\.parquet does; got groups"),
         (ValueError, (plain, None, path["few"]), r"groups must be left out for \.parquet files"),
@@ -213,3 +241,19 @@ def test_some_samples_are_drawn_without_a_whole_shard(tmp_path: Path, monkeypatc
     pairs = open_pair_files(write_parquet(tmp_path / "x.parquet", *make_pairs(210)))
     monkeypatch.setattr(type(pairs.shards[0]), "read", None)
     assert pairs.some(20, seed=0)[0].shape == (20, 8)
+
+
+def test_bfloat16_is_widened_by_blocks(tmp_path: Path) -> None:
+    """NumPy has no such numbers: all of a file at once in float32 would be more memory than a task may take."""
+    sides = {"u": torch.randn(20_000, 16).bfloat16(), "v": torch.randn(20_000, 16).bfloat16()}
+    safetensors.torch.save_file(sides, tmp_path / "x.safetensors")
+    tracemalloc.start()
+    pairs = open_pair_files(tmp_path / "x.safetensors")
+    rows, some = pairs.shards[0].read(500, 700), pairs.shards[0].take(np.array([3, 19_999]))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 200_000
+    for name, read, taken in (("u", rows.u, some.u), ("v", rows.v, some.v)):
+        np.testing.assert_array_equal(read, sides[name][500:700].float().numpy())
+        np.testing.assert_array_equal(taken, sides[name][[3, 19_999]].float().numpy())
+    assert (len(pairs), pairs.dim, pairs.is_half) == (20_000, 16, False)

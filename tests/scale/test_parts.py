@@ -36,6 +36,14 @@ def test_the_first_that_was_asked_for_is_named(tmp_path: Path) -> None:
         pass
 
 
+def test_what_follows_from_memory_says_so(tmp_path: Path) -> None:
+    with open_parts(tmp_path / "parts", {"block_rows": 1000}):
+        pass
+    rule = "with the same block_rows, which follow from memory; got 1000 in .*parts, and 2000 now"
+    with pytest.raises(ValueError, match=rule), open_parts(tmp_path / "parts", {"block_rows": 2000}):
+        pass
+
+
 def test_of_many_files_the_one_that_changed_is_named(tmp_path: Path) -> None:
     files: list[list[object]] = [[f"u-{k}.npy", 3, 4] for k in range(1000)]
     with open_parts(tmp_path / "parts", {"files": files}):

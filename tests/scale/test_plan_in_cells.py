@@ -24,7 +24,7 @@ from tests.scale.conftest import WritePairs, make_pairs
 
 from batchcut.scale import PairFiles, open_pair_files, plan_in_cells
 from batchcut.scale import _plan_in_cells as module
-from batchcut.selection import BatchPlan, Cut, Ordered, Shuffle
+from batchcut.selection import MOST_IN_CELL, BatchPlan, Cut, Ordered, Shuffle
 
 Array = npt.NDArray[Any]
 
@@ -165,6 +165,12 @@ def test_workers_and_threads_do_not_matter(write_pairs: WritePairs, tmp_path: Pa
         assert plan_of(pairs, tmp_path / "two") == alone
         assert plan_of(pairs, tmp_path / "jobs", n_jobs=3, selector=Cut(threads=2)) == alone
     assert plan_of(pairs, tmp_path / "threads", selector=Cut(threads=3)) == alone
+
+
+def test_workers_counted_by_numpy(write_pairs: WritePairs, tmp_path: Path) -> None:
+    count: Any = np.int64(1)
+    pairs = write_pairs(300)
+    assert plan_of(pairs, tmp_path / "one", n_jobs=count) == plan_of(pairs, tmp_path / "other", n_jobs=1)
 
 
 def test_shards_do_not_matter(write_pairs: WritePairs, tmp_path: Path) -> None:
@@ -332,6 +338,16 @@ def test_bad_arguments(
     assert not (tmp_path / "parts").exists()
 
 
+def test_pools_that_take_more_memory_than_is_given_are_refused(
+    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchcut.scale._memory.MOST_IN_CELL", MOST_IN_CELL)
+    call: dict[str, Any] = {"parts": tmp_path / "parts", "batch_size": 16, "selector": Cut(pool=500)}
+    with pytest.raises(ValueError, match=r"^memory must be at least 576000000 bytes .* in pools of 8000 samples; got"):
+        plan_in_cells(write_pairs(9000), **call, memory=300_000_000)
+    assert not (tmp_path / "parts").exists()
+
+
 SCRIPT = """
 import sys
 from batchcut.scale import _memory, open_pair_files, plan_in_cells
@@ -435,14 +451,15 @@ plan_in_cells(open_pair_files(large), parts=parts, batch_size=64, memory=memory)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of processes is not told here")
-def test_parquet_stays_within_the_memory_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row_group", [20_000, 100_000])
+def test_parquet_stays_within_the_memory_given(row_group: int, tmp_path: Path) -> None:
     """400 MB of embeddings in float64, in 240 MB; by the system's pool, since Arrow's own takes memory in advance."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     u, v = (side.astype(np.float64) for side in make_pairs(100_000, dim=256, clusters=500))
     for name, count in (("small", 2000), ("large", 100_000)):
         sides = {side: pyarrow.array(x[:count].ravel()) for side, x in (("u", u), ("v", v))}
         table = {side: pyarrow.FixedSizeListArray.from_arrays(values, 256) for side, values in sides.items()}
-        parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet", row_group_size=20_000)
+        parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet", row_group_size=row_group)
     files = [str(tmp_path / name) for name in ("small.parquet", "large.parquet", "parts")]
     limited = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
     command = [sys.executable, "-c", MEASURE_PARQUET, *files, str(240_000_000)]

@@ -203,3 +203,18 @@ def test_damaged_tables_never_give_another_plan(tmp_path: Path) -> None:
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_plan_table(tmp_path / "plan.parquet")
+
+
+def test_what_is_no_path_is_named() -> None:
+    path: Any = None
+    with pytest.raises(TypeError, match=r"^path must be a path; got NoneType$"):
+        read_plan_table(path)
+    with pytest.raises(TypeError, match=r"^path must be a path; got NoneType$"):
+        write_plan_table(make_plan(20, 4), path)
+
+
+def test_a_folder_that_is_not_there_is_refused_before_the_keys_are_read(tmp_path: Path) -> None:
+    target = tmp_path / "nowhere" / "plan.parquet"
+    (tmp_path / "no.tar").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"^path must lie in a folder that is there; got .*plan\.parquet$"):
+        write_plan_table(make_plan(20, 4), target, shards=[tmp_path / "no.tar"])

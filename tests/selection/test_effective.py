@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
@@ -120,6 +120,15 @@ def test_random_batches_are_estimated_without_bias(make_pairs: MakePairs) -> Non
         assert np.log([f.size for f in found]).mean() == pytest.approx(np.log(size), abs=0.08)
 
 
+@pytest.mark.parametrize("tau", [0.003, 0.01, 0.1, 10.0])
+def test_random_batches_of_two_are_exact_at_any_temperature(tau: float) -> None:
+    """Windows of one negative are all there are, however small its mass is beside those outside of the batch."""
+    for seed in range(12):
+        u, v = np.random.default_rng(seed).standard_normal((2, 3, 4))
+        found = effective_batch_size(u, v, all_batches(3, 2), temperature=tau)
+        assert found.size == pytest.approx(2, rel=1e-3)
+
+
 def test_the_full_batch_has_the_size_of_the_set(make_pairs: MakePairs) -> None:
     u, v = make_pairs(300)
     for anchors in (20, None):
@@ -141,6 +150,7 @@ def test_sizes_lie_between_one_and_all(count: int, size: int, tau: float, seed: 
     u, v = rng.standard_normal((2, count, 3))
     plan = bc.Cut(temperature=tau)(u, v, batch_size=min(size, count), drop_last=False)
     found = effective_batch_size(u, v, plan, temperature=tau, seed=seed)
+    assume(not np.isnan(found.size))  # by chance all that is left of three pairs at a low temperature is rounding
     assert 1 <= found.low <= found.size <= found.high <= count
     relabel = rng.permutation(count)
     back = np.argsort(relabel)
@@ -212,6 +222,18 @@ def test_where_there_is_no_gradient_there_is_no_size() -> None:
     assert np.isnan(found.kept)
     assert found.facts == {"size": None, "low": 1, "high": 10, "kept": None, "anchors": 10}
     assert str(found) == "unknown: no full-batch gradient can be told from zero"
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.3, 0.1, 0.05])
+@pytest.mark.parametrize("count", [8, 60, 300])
+def test_at_the_best_embeddings_rounding_is_no_gradient(count: int, tau: float) -> None:
+    """A simplex is where the loss is least (`thm:NcB-reaches-etf`), so that all that is left is rounding."""
+    simplex = np.eye(count) - 1 / count
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((count, count)))[0]
+    for rows in (simplex, simplex @ turn):
+        for anchors in (4, None):
+            batches = np.arange(count).reshape(-1, 4)
+            assert np.isnan(effective_batch_size(rows, rows, batches, temperature=tau, anchors=anchors).size)
 
 
 def test_a_size_is_shown_with_its_interval() -> None:

@@ -77,6 +77,8 @@ def test_the_effective_size_is_measured_kept_and_not_compared(make_pairs: MakePa
     assert measured.effective is not None
     assert measured == plan
     assert f"effective {measured.effective}: random batches that large keep as much" in measured.summary()
+    with pytest.raises(ValueError, match=r"^u must hold the 22 samples of the plan; got shape \(23, "):
+        plan.measured(*make_pairs(23))
     for one in (plan, measured):
         one.save(tmp_path / "plan")
         assert bc.BatchPlan.load(tmp_path / "plan").effective == one.effective

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from batchcut.selection._groups import read_groups
 from batchcut.selection._subsets import all_batches, draw_batches
+from batchcut.selection.groups import read_groups
 
 
 def test_all_batches() -> None:

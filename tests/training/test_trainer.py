@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from batchcut.data import load
 from batchcut.losses import contrastive_loss
 from batchcut.selection import BatchPlan, Shuffle
-from batchcut.training import MachineSettings, OptimizerSettings, resume, train
+from batchcut.training import MachineSettings, ObjectiveSettings, OptimizerSettings, SelectionSettings, resume, train
 from batchcut.training._batches import Batches
 from batchcut.training._data import Source, sources
 from batchcut.training._model import Towers, build_model
@@ -76,6 +76,17 @@ def test_each_plan_is_logged_with_its_effective_size(tmp_path: Path) -> None:
         assert kept is not None
         assert event["effective_size"] == kept.facts
     assert len(planned) == 2
+
+
+@pytest.mark.parametrize("loss", ["infonce", "simclr", "sogclr"])
+def test_planned_epochs_have_a_background_that_can_be_turned_off(tmp_path: Path, loss: Any) -> None:
+    path = write_pairs(tmp_path / "pairs.npz")
+    for name, background in (("on", True), ("off", False)):
+        settings = {"objective": ObjectiveSettings(loss=loss), "selection": SelectionSettings(background=background)}
+        train(pairs_config(path, epochs=3, **settings), tmp_path / name)
+    on, off = ([event["losses"] for event in lines(tmp_path / name, "losses")] for name in ("on", "off"))
+    assert on[0] == off[0]
+    assert (on[1:] != off[1:]) == (loss != "sogclr")
 
 
 def test_mixed_precision_rounds_and_learns(tmp_path: Path) -> None:

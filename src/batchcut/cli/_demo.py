@@ -103,7 +103,7 @@ class Demo:
         elif not self.quiet:
             if outcome.trained or not self.ask:
                 _print_outcome(outcome, self.data)
-            _print_asked(outcome.asked)
+            _print_asked(outcome.asked, outcome.searched)
             box = " with a search box" if outcome.asked else ""
             console().print(f"The report{box}, to open in a browser:", highlight=False)
             print(outcome.report)
@@ -144,12 +144,12 @@ def _cells(row: "Row") -> tuple[str, ...]:
         gain,
         after,
         f"{row.effective_size:,.0f}" if math.isfinite(row.effective_size) else "unknown",
-        f"{row.planning:.1f} of {row.seconds:.0f}",
+        f"{row.planning:.1f} of {row.seconds:.{0 if row.seconds >= 10 else 1}f}",
     )
 
 
-def _print_asked(asked: "Sequence[Asked]") -> None:
-    """Questions, each with what the two models find side by side."""
+def _print_asked(asked: "Sequence[Asked]", searched: str) -> None:
+    """Questions, each with what the two models find side by side, and how it is with all questions."""
     output = console()
     for one in asked:
         table = Table(title=f"“{escape(one.question)}”", title_justify="left", expand=False)
@@ -159,7 +159,11 @@ def _print_asked(asked: "Sequence[Asked]") -> None:
             table.add_row(*(f"{escape(a.name)}{'' if a.learnt else ' *'}" for a in answers))
         output.print()
         output.print(table)
+        if one.places:
+            places = " and ".join(f"{place:,} by {label}" for label, place in one.places.items())
+            output.print(f"Place of the function whose docstring begins so: {places}", highlight=False)
         if not any(one.answers.values()):
             output.print("No function here has any of these letters.", highlight=False)
     if asked:
-        output.print("* not among the functions that it was trained on. Models of the first seed.\n", highlight=False)
+        output.print("* not among the functions that it was trained on. Models of the first seed.", highlight=False)
+        output.print(f"{searched}\n", highlight=False)

@@ -115,7 +115,7 @@ class Select:
     memory. They are planned in cells of similar samples, and what is done is kept there."""
 
     memory: OptionalInteger = None
-    """With --parts: MiB that planning may take, beside the program itself; 1024 if left out."""
+    """With --parts: MiB that planning may take, beside the program itself; 1024, room for four threads, if left out."""
 
     json: bool = False
     """Print the outcome as JSON."""
@@ -151,7 +151,7 @@ class Select:
             self._save(plan)
             shuffled = Shuffle(temperature=self.temperature)(u, v, **settings)
             state = health(u, v)
-            expected = None if selector.is_shuffle else prospects(u, v, plan)
+            expected = None if selector.is_shuffle else prospects(u, v, plan, groups=settings["groups"])
         if not self.quiet:
             self._print(plan, shuffled, state, expected)
         return DONE
@@ -189,8 +189,13 @@ class Select:
         memory = 1024 if self.memory is None else check_integer("--memory", self.memory, at_least=1)
         if self.groups is not None and self.groups.suffix != ".npy":
             raise invalid("--groups", "be a .npy file with --parts", self.groups)
+        if not selector.covers:
+            raise invalid("--method", "be one that takes each sample once with --parts", self.method)
+        if self.out is not None and self.out.resolve().is_relative_to(parts.resolve()):
+            raise invalid("--out", "lie outside the folder of --parts", self.out)
         pairs = open_pair_files(self.u, self.v, groups=self.groups)
-        self._check_memory(memory, pairs)
+        check_integer("--batch-size", self.batch_size, at_least=2, at_most=len(pairs))
+        self._check_memory(memory, pairs, selector)
         self._check_shards(len(pairs))
         with share_progress(hidden=self.quiet) as progress:
             task = progress.add_task(f"planning {len(pairs):,} pairs", total=1.0)
@@ -210,11 +215,11 @@ class Select:
             self._compare(plan, pairs, memory << 20)
         return DONE
 
-    def _check_memory(self, memory: int, pairs: "PairFiles") -> None:
+    def _check_memory(self, memory: int, pairs: "PairFiles", selector: "Selector") -> None:
         """As `plan_in_cells` does, but in MiB."""
         from batchcut.scale import memory_for
 
-        least = -(-memory_for(pairs, self.batch_size) >> 20)
+        least = -(-memory_for(pairs, self.batch_size, selector) >> 20)
         if memory < least:
             rule = f"be at least {least} MiB for batches of {self.batch_size}, {pairs.dim} wide"
             raise invalid("--memory", rule, memory)
@@ -272,11 +277,12 @@ class Select:
         table.add_row("largest loss", f"{plan.losses.max():.4f}", f"{shuffled.losses.max():.4f}")
         worth = "not measured" if plan.effective is None else str(plan.effective)
         table.add_row("effective batch size", worth, f"{shuffled.batch_size}")
-        table.add_row("samples in a batch", f"{plan.coverage:.1%}", f"{shuffled.coverage:.1%}")
-        table.add_row("of one group together", f"{plan.group_pairs:,}", f"{shuffled.group_pairs:,}")
+        of_some = self.parts is not None  # which say nothing of the samples beside them, nor of groups
+        table.add_row("samples in a batch", f"{plan.coverage:.1%}", "–" if of_some else f"{shuffled.coverage:.1%}")
+        table.add_row("of one group together", f"{plan.group_pairs:,}", "–" if of_some else f"{shuffled.group_pairs:,}")
         within = "no margin" if plan.settings.get("margin") is None else f"{plan.margin_pairs:,}"
         table.add_row("too similar, together", within, "–")
-        table.add_row("seconds", f"{plan.seconds:.2f}", f"{shuffled.seconds:.2f}")
+        table.add_row("seconds", f"{plan.seconds:.2f}", "–" if of_some else f"{shuffled.seconds:.2f}")
         output = console()
         output.print(table)
         harder = f"The mean loss is {_gain(plan, shuffled):.1f} times that of shuffled batches."
@@ -287,6 +293,8 @@ class Select:
 
     def _written(self) -> str:
         """Where the plan is, and what one does with it."""
+        if self.out is None and self.parts is not None:
+            return f"The plan is kept in {self.parts}: the same command with -o writes it."
         if self.out is None:
             return "The plan is not written: name a file with -o."
         if self.out.suffix == ".parquet":

@@ -159,9 +159,10 @@ class Train:
         name = self._usual_recipe()
         if self.recipe is not None or name is None or self._named_data() is None:
             return ""
+        epochs = "1 epoch" if config.epochs == 1 else f"{config.epochs} epochs"
         return (
             f"recipe {name}, chosen by the data (--recipe names another, --show prints all settings): "
-            f"{config.epochs} epochs, batches of {config.batch_size}, {config.model.encoder}"
+            f"{epochs}, batches of {config.batch_size}, {config.model.encoder}"
         )
 
     def _named_data(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 from cyclopts import Parameter, Token
 
 from batchcut._errors import invalid
-from batchcut._files import check_target
+from batchcut._files import check_folder_of, check_target
 
 DONE, CHECK_FAILED, WRONG_USE, INTERRUPTED, OUTPUT_CLOSED = 0, 1, 2, 130, 141
 FAILED = CHECK_FAILED
@@ -49,8 +49,7 @@ def check_out(path: Path | None, *inputs: Path | None) -> None:
     if path is None:
         return
     check_target("--out", path, inputs=inputs)
-    if not path.absolute().parent.is_dir():
-        raise invalid("--out", "lie in a folder that is there", path)
+    check_folder_of("--out", path)
     try:
         with tempfile.TemporaryFile(dir=path.absolute().parent):
             pass

@@ -4,7 +4,9 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,35 @@ SIDES = ("u", "v")
 PARTS = ("train", "test")
 SIDES_OF_PARTS = tuple(f"{part}_{side}" for part in PARTS for side in SIDES)
 
+_ALL_SIDES = (*SIDES, *SIDES_OF_PARTS)
 _SAFETENSORS_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2"}
 _LONGEST_HEADER = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class BFloat16:
+    """Numbers in bfloat16, which NumPy lacks, mapped into memory; those that are taken become float32."""
+
+    bits: npt.NDArray[np.uint16]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As an array has it."""
+        return self.bits.shape
+
+    @property
+    def ndim(self) -> int:
+        """As an array has it."""
+        return self.bits.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what is taken."""
+        return np.dtype(np.float32)
+
+    def __getitem__(self, rows: slice | EllipsisType | npt.NDArray[np.int64]) -> Array:
+        wide: Array = (self.bits[rows].astype(np.uint32) << 16).view(np.float32)
+        return wide
 
 
 def open_arrays(address: str) -> Arrays:
@@ -78,8 +107,8 @@ def _read_npz(path: Path) -> Arrays:
         return arrays
 
 
-def _open_safetensors(path: Path) -> Arrays:
-    """The arrays of floats by name, read-only; those in bfloat16, which NumPy lacks, are read into float32.
+def open_safetensors(path: Path) -> Mapping[str, Array | BFloat16]:
+    """The arrays of floats by name, memory-mapped and read-only; others are left out.
 
     The format is a length (8 bytes, little-endian), a header of that length in JSON, and the arrays one after the
     other. It is read by hand because the library's own reader copies each array into memory.
@@ -91,25 +120,31 @@ def _open_safetensors(path: Path) -> Arrays:
             if size < 8 or length > min(size - 8, _LONGEST_HEADER):
                 raise ValueError(f"its header should take {length} bytes")
             header = json.loads(file.read(length))
-        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        return {name: _mapped(path, name, entry, 8 + length, size) for name, entry in entries.items()}
+        arrays = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        wanted = {name: entry for name, entry in arrays.items() if name in _ALL_SIDES or _is_of_floats(entry)}
+        return {name: _mapped(path, name, entry, 8 + length, size) for name, entry in wanted.items()}
 
 
-def _mapped(path: Path, name: str, entry: dict[str, Any], start: int, size: int) -> Array:
+def _read_safetensors(path: Path) -> Arrays:
+    """The same, with those in bfloat16 read into float32."""
+    return {name: x[...] if isinstance(x, BFloat16) else x for name, x in open_safetensors(path).items()}
+
+
+def _is_of_floats(entry: dict[str, Any]) -> bool:
+    return entry["dtype"] in _SAFETENSORS_DTYPES
+
+
+def _mapped(path: Path, name: str, entry: dict[str, Any], start: int, size: int) -> Array | BFloat16:
     kind, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-    if kind not in _SAFETENSORS_DTYPES:
+    if not _is_of_floats(entry):
         raise ValueError(f"{name} holds {kind}")
     dtype = np.dtype(_SAFETENSORS_DTYPES[kind])
     if not all(isinstance(number, int) and number >= 0 for number in (*shape, first, last)):
         raise ValueError(f"{name} has the shape {shape}")
     if last - first != math.prod(shape) * dtype.itemsize or start + last > size:
         raise ValueError(f"{name} should take bytes {first} to {last}")
-    if first == last:
-        return np.empty(shape, np.float32 if kind == "BF16" else dtype)
-    mapped = np.memmap(path, dtype, "r", start + first, shape)
-    if kind == "BF16":
-        return (mapped.astype(np.uint32) << 16).view(np.float32)
-    return mapped
+    mapped = np.empty(shape, dtype) if first == last else np.memmap(path, dtype, "r", start + first, shape)
+    return BFloat16(mapped) if kind == "BF16" else mapped
 
 
 def _read_parquet(path: Path) -> Arrays:
@@ -134,9 +169,11 @@ def rows_of_lists(name: str, column: Any) -> Array:
     """(N, d) numbers of a column of lists, which must all have one length and no gaps."""
     blocks = []
     for chunk in column.chunks:
-        flat = chunk.flatten() if hasattr(chunk, "value_lengths") else None
-        if flat is None or chunk.null_count or flat.null_count:
-            raise ValueError(f"no lists of numbers without gaps in the column {name}, but {chunk.type}")
+        if not hasattr(chunk, "value_lengths"):
+            raise ValueError(f"no lists of numbers in the column {name}, but {chunk.type}")
+        flat = chunk.flatten()
+        if chunk.null_count or flat.null_count:
+            raise ValueError(f"a list or a number is missing in the column {name}")
         lengths = set(chunk.value_lengths().to_pylist())
         if len(lengths) == 1:
             blocks.append(flat.to_numpy(zero_copy_only=False).reshape(len(chunk), -1))
@@ -148,5 +185,5 @@ def rows_of_lists(name: str, column: Any) -> Array:
 _FORMATS: dict[str, Callable[[Path], Arrays]] = {
     ".npz": _read_npz,
     ".parquet": _read_parquet,
-    ".safetensors": _open_safetensors,
+    ".safetensors": _read_safetensors,
 }

@@ -27,7 +27,7 @@ from batchcut.report import (
 )
 from batchcut.training import Config, to_toml
 
-from ._search import QUESTIONS, search_index
+from ._search import search_index
 from ._settings import DATA, FIRST_SEED, METHODS, DemoData, demo_config
 from ._workers import Job, Observer, run_jobs
 
@@ -68,15 +68,17 @@ class Asked:
     Attributes:
         question: as it was asked.
         answers: by shuffled and by planned batches, of the first seed; best first.
+        places: of the function whose docstring begins so, if there is one: the first is 1.
     """
 
     question: str
     answers: Mapping[str, tuple[Answer, ...]]
+    places: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         """In plain values."""
         found = {label: [asdict(answer) for answer in answers] for label, answers in self.answers.items()}
-        return {"question": self.question, "answers": found}
+        return {"question": self.question, "answers": found, "places": dict(self.places)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,7 @@ class Outcome:
         rows: one a method.
         finding: which method is ahead, by how much, and how sure that is, in words.
         asked: questions and answers; none on digits.
+        searched: how often planned batches find a function nearer than shuffled ones, in words; nothing on digits.
         report: the page.
         trained: whether anything was left to train.
     """
@@ -94,6 +97,7 @@ class Outcome:
     rows: tuple[Row, ...]
     finding: str
     asked: tuple[Asked, ...]
+    searched: str
     report: Path
     trained: bool
 
@@ -103,6 +107,7 @@ class Outcome:
             "methods": [asdict(row) for row in self.rows],
             "finding": self.finding,
             "asked": [asked.as_dict() for asked in self.asked],
+            "searched": self.searched,
             "report": str(self.report),
         }
 
@@ -124,7 +129,7 @@ def run_demo(
         data: "functions" or "digits".
         seeds: how many runs a method has.
         quick: only a few steps.
-        ask: what functions should do; none: a few questions of the demo's own. Where questions are asked and all runs
+        ask: what functions should do; none: what a few of the test part do. Where questions are asked and all runs
             are finished, the report that is there is left as it is.
         workers: how many runs are under way at a time; None: one for each two processors, at least two.
         observe: called as runs begin, move on and end.
@@ -145,9 +150,14 @@ def run_demo(
     report, index = folder / "report.html", folder / "search.json"
     if not (finished and ask and report.is_file() and index.is_file()):
         _write(jobs, report, index, observe or silent)
-    asked = _asked(read_search(index), ask or QUESTIONS) if data == "functions" else ()
+    search = read_search(index) if data == "functions" else None
     return Outcome(
-        rows=_rows(comparison), finding=finding(comparison), asked=asked, report=report, trained=not finished
+        rows=_rows(comparison),
+        finding=finding(comparison),
+        asked=() if search is None else _asked(search, ask),
+        searched="" if search is None else search.verdict,
+        report=report,
+        trained=not finished,
     )
 
 
@@ -218,7 +228,10 @@ def _rows(comparison: Comparison) -> tuple[Row, ...]:
 
 
 def _asked(index: SearchIndex, questions: Sequence[str]) -> tuple[Asked, ...]:
-    return tuple(Asked(question=question, answers=index.answers(question)) for question in questions)
+    return tuple(
+        Asked(question=question, answers=index.answers(question), places=index.places(question))
+        for question in questions or index.questions
+    )
 
 
 def _compile(config: Config, samples: int, observe: Observer) -> None:

@@ -3,6 +3,7 @@
 import base64
 import copy
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 from warnings import warn
@@ -11,7 +12,7 @@ import torch
 from accelerate.data_loader import BatchSamplerShard
 from datasets import Dataset, DatasetDict, IterableDataset
 from sentence_transformers import SentenceTransformerTrainer
-from sentence_transformers.util import batch_to_device
+from sentence_transformers.util import batch_to_device, cos_sim, dot_score, pairwise_dot_score
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
@@ -60,7 +61,7 @@ class PlannedTexts(TrainerCallback):
 
     Rows with a text in common, in any column, do not share a batch: where they must, all but one are left out of the
     epoch, others each time, unless `drop_conflicts` is False. τ is that of the loss. The seed and what happens to the
-    last batch (`dataloader_drop_last`) are the training arguments'. Evaluation takes the rows in order.
+    last batch (`dataloader_drop_last`) are the training arguments'. Evaluation has the batches of the arguments.
     Checkpoints hold the plan and the bank, and training goes on from them with the same remaining batches.
 
     The rows of an `IterableDataset` are planned ten batches at a time, and encoded for it, one forward pass more for
@@ -110,6 +111,7 @@ class PlannedTexts(TrainerCallback):
         self._kept_for: list[tuple[int, bool]] = []
         self._resumed_from: str | bool | None = None
         self._logged: BatchPlan | None = None
+        self._own_args: Any = None  # the trainer's, as they were
         if trainer is not None:
             self.attach(trainer)
 
@@ -119,6 +121,10 @@ class PlannedTexts(TrainerCallback):
             raise wrong_type("trainer", "be a SentenceTransformerTrainer", trainer)
         if not isinstance(trainer.train_dataset, (Dataset, DatasetDict, IterableDataset)):
             raise wrong_type("train_dataset", "be a data set or a DatasetDict", trainer.train_dataset)
+        if isinstance(trainer.train_dataset, DatasetDict):
+            for name, part in trainer.train_dataset.items():
+                if not isinstance(part, Dataset):
+                    raise wrong_type(f"train_dataset[{name!r}]", "be a Dataset, as all in a DatasetDict", part)
         if any(isinstance(callback, PlannedTexts) for callback in trainer.callback_handler.callbacks):
             raise invalid(
                 "trainer", "be one that no other PlannedTexts plans for: make it anew", type(trainer).__name__
@@ -130,7 +136,7 @@ class PlannedTexts(TrainerCallback):
             return
         self._first_rows, trainer.train_dataset = _numbered(trainer.train_dataset)
         # A copy: another trainer may be given the same arguments, and not be planned for.
-        trainer.args = copy.copy(trainer.args)
+        self._own_args, trainer.args = trainer.args, copy.copy(trainer.args)
         trainer.args.batch_sampler = self
         trainer.data_collator = cast(Any, NumberedCollate(trainer.data_collator))
         losses: Any = trainer.loss
@@ -140,7 +146,10 @@ class PlannedTexts(TrainerCallback):
 
         def noted(resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
             self._resumed_from = resume_from_checkpoint
-            return train(resume_from_checkpoint, *args, **kwargs)
+            try:
+                return train(resume_from_checkpoint, *args, **kwargs)
+            finally:  # Model and loss are as they were, for other trainers too, however the training ends.
+                self._recorder.watch(None)
 
         # Callbacks hear neither of the rows of a batch nor of the folder of a checkpoint.
         vars(trainer).update(collect_features=self._recorder.through(trainer.collect_features), train=noted)
@@ -182,15 +191,21 @@ class PlannedTexts(TrainerCallback):
         batch_size: int,
         drop_last: bool,
         valid_label_columns: list[str] | None = None,
-        generator: torch.Generator | None = None,  # noqa: ARG002
+        generator: torch.Generator | None = None,
         seed: int = 0,
     ) -> Any:  # The trainer declares a class of its own, and takes any batch sampler.
-        """The batch sampler for a data set, a `TextBatches`; the trainer calls it."""
-        if self.trainer is None:
-            raise invalid("batch_sampler", "be attached to the trainer, by attach(trainer)", repr(self))
-        return TextBatches(
-            dataset, batch_size=batch_size, drop_last=drop_last, labels=valid_label_columns or [], seed=seed or 0
-        )
+        """The batch sampler for a data set, a `TextBatches`; in an evaluation that which the trainer had."""
+        trainer = self._attached("batch_sampler")
+        settings: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last}
+        own = self._own_args
+        if isinstance(dataset, NumberedDataset) or isinstance(own.batch_sampler, PlannedTexts):
+            return TextBatches(dataset, **settings, labels=valid_label_columns or [], seed=seed or 0)
+        settings |= {"valid_label_columns": valid_label_columns, "generator": generator, "seed": seed}
+        present, trainer.args = trainer.args, own
+        try:
+            return trainer.get_batch_sampler(dataset, **settings)
+        finally:
+            trainer.args = present
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
@@ -214,7 +229,7 @@ class PlannedTexts(TrainerCallback):
             if kept:
                 self._stream.go_on_from(kept)
             return
-        trainer = cast(SentenceTransformerTrainer, self.trainer)
+        trainer = self._attached("callbacks")
         self._recorder.watch(list(trainer.model.children())[-1])  # here, since a model_init makes another
         self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
         self._kept_for = []
@@ -265,16 +280,6 @@ class PlannedTexts(TrainerCallback):
                 self.trainer.log({start + figure: value for figure, value in batches.figures.items()})
                 batches.figures = {}
 
-    def on_train_end(
-        self,
-        args: TrainingArguments,  # noqa: ARG002
-        state: TrainerState,  # noqa: ARG002
-        control: TrainerControl,  # noqa: ARG002
-        **_: Any,
-    ) -> None:
-        """Leaves the model as it was: it may be copied or sent to other processes."""
-        self._recorder.watch(None)
-
     def on_save(
         self,
         args: TrainingArguments,
@@ -303,6 +308,12 @@ class PlannedTexts(TrainerCallback):
             batches.lacks_bank = True
         return [{} for _ in self.samplers]
 
+    def _attached(self, name: str) -> SentenceTransformerTrainer:
+        """The trainer; an error names the argument by which it was given this without `attach`."""
+        if self.trainer is None:
+            raise invalid(name, "be attached to the trainer, by attach(trainer)", repr(self))
+        return self.trainer
+
     @property
     def _stream(self) -> PlannedStream | None:
         data = None if self.trainer is None else self.trainer.train_dataset
@@ -319,11 +330,19 @@ class PlannedTexts(TrainerCallback):
 
     def _take_embeddings(self) -> None:
         """Fills the banks with the embeddings that the user has."""
+        if isinstance(self.embeddings, Mapping) and not set(self.embeddings) <= set(self._names()):
+            names = ", ".join(repr(name) for name in self._names() if name) or "none: give u and v"
+            raise invalid("embeddings", f"have names of data sets, {names}", sorted(self.embeddings))
+        if self.embeddings is not None and not isinstance(self.embeddings, Mapping) and len(self._names()) > 1:
+            rule = f"have u and v by the names of the data sets, {', '.join(map(repr, self._names()))}"
+            raise invalid("embeddings", rule, type(self.embeddings).__name__)
         for name, sampler in zip(self._names(), self.samplers, strict=True):
             given = self.embeddings.get(str(name)) if isinstance(self.embeddings, Mapping) else self.embeddings
             if given is not None:
-                u, v = (torch.as_tensor(side) for side in given)
-                width = None if self.trainer is None else self.trainer.model.get_embedding_dimension()
+                u, v = _sides_given(given, name)
+                model = self._attached("embeddings").model
+                with model.truncate_embeddings(None):  # which `encode` heeds, and a training does not
+                    width = model.get_embedding_dimension()
                 if width is not None and u.shape != (len(sampler.bank), width):
                     rule = f"have shape {(len(sampler.bank), width)}, a row of the model's width for each of the data"
                     raise invalid("embeddings", rule, tuple(u.shape))
@@ -366,17 +385,35 @@ class PlannedTexts(TrainerCallback):
 
 
 def temperature_of(loss: Any) -> float | None:
-    """τ of a loss of sentence-transformers: its temperature, or 1 / scale; of a wrapper, that of the loss within."""
+    """τ of a loss of sentence-transformers: its temperature, or 1 / scale; of a wrapper, that of the loss within.
+
+    One that is learned is taken as it is now. None where there is none, or where it is of other similarities than the
+    cosines that plans are made of.
+    """
+    if getattr(loss, "similarity_fct", cos_sim) in (dot_score, pairwise_dot_score):
+        return None
     for name, exponent in (("temperature", 1), ("scale", -1)):
         value = getattr(loss, name, None)
-        if isinstance(value, (int, float)) and value > 0:
-            return float(value) ** exponent
+        if isinstance(value, Tensor) and value.numel() == 1:
+            value = value.item()
+        number = float(value) if isinstance(value, Real) else 0.0
+        if number > 0:
+            return number**exponent
     inner = getattr(loss, "loss", None)
     return None if inner is None else temperature_of(inner)
 
 
 def _unattached(settings: dict[str, Any]) -> PlannedTexts:
     return PlannedTexts(**settings)
+
+
+def _sides_given(given: Any, name: str | None) -> tuple[Tensor, Tensor]:
+    """The sides u and v as the user gave them for a data set; its name is None where there is only one."""
+    count = len(given) if hasattr(given, "__len__") else type(given).__name__
+    if count != 2:
+        raise invalid("embeddings" if name is None else f"embeddings[{name!r}]", "be two arrays, u and v", count)
+    u, v = (torch.as_tensor(side) for side in given)
+    return u, v
 
 
 def _numbered(data: Dataset | DatasetDict) -> tuple[list[int], Dataset | DatasetDict]:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import AdaptiveLayerLoss, MultipleNegativesRankingLoss
 from sentence_transformers.util import cos_sim
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from batchcut.losses import Background, log_denominators
 
+_RANKING = MultipleNegativesRankingLoss.compute_loss_from_embeddings
 _SIDES = {("query_to_doc",): 1, ("query_to_doc", "doc_to_query"): 2}
 
 
@@ -18,23 +19,25 @@ def add_background(loss: Any, background: Callable[[], Background | None]) -> bo
     """Lets a loss, or the loss within a wrapper, see a background at each step; whether it is one that can.
 
     A `MultipleNegativesRankingLoss` of cosines can, with queries among documents, or in both directions each with a
-    softmax of its own; other losses, those that cache among them, stay as they are.
+    softmax of its own; other losses, those that cache among them, stay as they are. So do those that compute something
+    else from the embeddings, and those of several layers: old embeddings are of the last one.
     """
     if not isinstance(loss, MultipleNegativesRankingLoss):
-        inner = None if hasattr(loss, "mini_batch_size") else getattr(loss, "loss", None)
+        alone = isinstance(loss, AdaptiveLayerLoss) or hasattr(loss, "mini_batch_size")
+        inner = None if alone else getattr(loss, "loss", None)
         return inner is not None and add_background(inner, background)
     sides = _SIDES.get(tuple(loss.directions), 0)
     own_softmax = sides == 1 or loss.partition_mode == "per_direction"
     if not sides or not own_softmax or loss.hardness_mode or loss.gather_across_devices:
         return False
-    if loss.similarity_fct is not cos_sim:
+    if loss.similarity_fct is not cos_sim or type(loss).compute_loss_from_embeddings is not _RANKING:
         return False
-    alone = loss.compute_loss_from_embeddings
+    ranked = loss.compute_loss_from_embeddings
 
     def beside(embeddings: list[Tensor], labels: Tensor) -> Tensor:
         old = background()
         if old is None:
-            found: Tensor = alone(embeddings, labels)
+            found: Tensor = ranked(embeddings, labels)
             return found
         return ranking_loss(embeddings, old, temperature=1 / loss.scale, sides=sides)
 

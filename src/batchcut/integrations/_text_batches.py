@@ -122,7 +122,9 @@ def rows_in(batch: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def text_columns(batch: Mapping[str, Sequence[Any]], labels: Sequence[str]) -> list[str]:
     """The names of the columns of a batch that hold texts, or images, to train on."""
     others = (*labels, "dataset_name")
-    columns = [name for name in batch if name not in others and not isinstance(batch[name][0], (int, float))]
+    columns = [
+        name for name in batch if name not in others and not isinstance(next(iter(batch[name]), None), (int, float))
+    ]
     if not columns:
         raise invalid("train_dataset", "have a column of texts or images", sorted(batch))
     return columns

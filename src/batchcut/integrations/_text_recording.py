@@ -81,7 +81,7 @@ class Recorder:
         record: called with the numbers of the rows (b,), and the embeddings u, v: (b, d) of the two sides.
 
     Attributes:
-        rows: the numbers of the rows of the present batch; None in an evaluation.
+        rows: the numbers of the rows of the present batch; None in an evaluation, and after the training.
     """
 
     def __init__(self, record: Record) -> None:
@@ -94,7 +94,8 @@ class Recorder:
         self._parts: list[Tensor] = []
 
     def watch(self, module: nn.Module | None) -> None:
-        """Sees what a module gives, from now on, and no longer what another gave."""
+        """Sees what a module gives, from now on, and no longer what another gave; no batch is under way."""
+        self.rows = self._rows = None
         if self._hook is not None:
             self._hook.remove()
         self._module, self._hook = module, None if module is None else module.register_forward_hook(self._see)
@@ -105,11 +106,11 @@ class Recorder:
         """The trainer's `collect_features`, which it calls before each loss, with a note of the rows."""
 
         def noted(inputs: dict[str, Any]) -> tuple[Features, Any]:
-            rows = inputs.pop(ROW, None)
+            rows = inputs.get(ROW)  # left there for a `compute_loss` that asks more than once
             trains = self._module is not None and self._module.training
             self.rows = rows.cpu() if trains and rows is not None else None
             self._rows, self._parts = self.rows, []
-            features, labels = collect(inputs)
+            features, labels = collect({name: value for name, value in inputs.items() if name != ROW})
             self._columns = len(features)
             return features, labels
 

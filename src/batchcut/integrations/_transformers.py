@@ -15,7 +15,15 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoin
 from batchcut._errors import invalid, wrong_type
 from batchcut._files import reading
 from batchcut.losses import Background
-from batchcut.sampling import EmbeddingBank, Indexed, IndexedCollate, PlannedBatchSampler, PlanSettings, figures_of
+from batchcut.sampling import (
+    EmbeddingBank,
+    Indexed,
+    IndexedCollate,
+    PlannedBatchSampler,
+    PlanSettings,
+    figures_of,
+    momentum_for,
+)
 from batchcut.selection import BatchPlan
 
 from ._accelerate import prepare_data_loader_as_it_is, sharding_of
@@ -95,7 +103,9 @@ class PlanningMixin(_Base):
         size = plain.batch_sampler.batch_size
         if sharding.mode == "split" and not self.accelerator.split_batches:
             size *= sharding.world_size
-        self.bank = EmbeddingBank(len(dataset)) if self.bank is None else self.bank
+        if self.bank is None:
+            momentum = momentum_for(average_views=self._settings.get("average_views") is True)
+            self.bank = EmbeddingBank(len(dataset), momentum=momentum)
         if len(dataset) != len(self.bank):
             raise invalid("bank", f"be as long as the training set, {len(dataset)}", len(self.bank))
         self.sampler = PlannedBatchSampler(self.bank, batch_size=size, sharding=sharding, **self._settings)

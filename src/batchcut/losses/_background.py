@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from batchcut._errors import check_positive, invalid, wrong_type
+from batchcut._errors import check_positive, check_share, invalid, wrong_type
 
-from ._similarity import at_least_float32, without_autocast
+from ._similarity import without_autocast
 from ._validate import check_form
 
 _CLOSED = -1e30
@@ -34,7 +34,7 @@ class Background:
         v: (m, d) those of the other side, of the same samples.
         share: ρ, at least 0 and below 1; or a tensor that holds it, so that no step waits for the device.
         largest_weight: w_max, such as N / m.
-        live: (m,) which samples count; None: all. Rows of others may be zero.
+        live: (m,) which samples count; None: all. Rows of others may be zero, but not NaN.
     """
 
     u: Tensor
@@ -49,10 +49,17 @@ class Background:
         m = len(self.u)
         if self.v.shape != self.u.shape:
             raise invalid("background.v", f"have the shape of background.u, {tuple(self.u.shape)}", tuple(self.v.shape))
-        if not isinstance(self.share, Tensor) and not 0 <= self.share < 1:
-            raise invalid("background.share", "be at least 0 and below 1", self.share)
+        if not isinstance(self.share, Tensor):
+            check_share("background.share", self.share)
+        elif self.share.numel() != 1 or not self.share.is_floating_point():
+            got = f"{self.share.dtype} of shape {tuple(self.share.shape)}"
+            raise invalid("background.share", "be a number or a floating tensor with one", got)
         check_positive("background.largest_weight", self.largest_weight)
-        if self.live is not None and (self.live.shape != (m,) or self.live.dtype != torch.bool):
+        if self.live is None:
+            return
+        if not isinstance(self.live, Tensor):
+            raise wrong_type("background.live", "be None or a torch tensor", self.live)
+        if self.live.shape != (m,) or self.live.dtype != torch.bool:
             got = f"{self.live.dtype} of shape {tuple(self.live.shape)}"
             raise invalid("background.live", f"hold a truth value for each of the {m} samples", got)
 
@@ -77,6 +84,8 @@ def log_denominators(
 ) -> Tensor:
     """(k, n) the logarithm of each row's denominator, with a background (see `Background`), for k sides at once.
 
+    A background may be on another device, as that of a bank in a file is, and of another precision.
+
     Args:
         logits: (k, n, c) those of the batch, the positive's among them.
         no_negatives: (n, c) where there is a positive, or nothing.
@@ -87,20 +96,21 @@ def log_denominators(
     """
     with without_autocast(anchors):
         # Not `unit_rows`: its guard for rows whose squares leave float32 costs about as much as the product below.
-        rows = F.normalize(at_least_float32(rows.detach()), dim=-1).mT
+        rows = F.normalize(rows.detach().to(anchors), dim=-1).mT
         scaled = anchors / temperature
         beside = torch.baddbmm(_closed(background.live, rows), scaled, rows)
     outside = torch.logsumexp(beside, dim=-1)
     with torch.no_grad():
         inside = torch.logsumexp(logits.masked_fill(no_negatives, -torch.inf), dim=-1)
-        weight = (inside - outside + _log_odds(background.share)).clamp(max=math.log(background.largest_weight))
+        odds = _log_odds(background.share, logits.device)
+        weight = (inside - outside + odds).clamp(max=math.log(background.largest_weight))
     return torch.logaddexp(torch.logsumexp(logits, dim=-1), outside + weight)
 
 
-def _log_odds(share: float | Tensor) -> float | Tensor:
+def _log_odds(share: float | Tensor, device: torch.device) -> float | Tensor:
     """Log ρ / (1 - ρ), which is -inf of 0."""
     if isinstance(share, Tensor):
-        return torch.logit(share)
+        return torch.logit(share.to(device))
     return math.log(share / (1 - share)) if share else -math.inf
 
 
@@ -111,5 +121,5 @@ def _closed(live: Tensor | None, columns: Tensor) -> Tensor:
     """
     if live is None:
         return columns.new_zeros(1, 1, 1)
-    closed = columns.new_zeros(len(live)).masked_fill(~live, _CLOSED)
+    closed = columns.new_zeros(len(live)).masked_fill(~live.to(columns.device), _CLOSED)
     return closed.repeat(columns.shape[-1] // len(live))[None, None]

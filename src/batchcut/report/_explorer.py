@@ -49,11 +49,13 @@ class ShownPlan:
         label: of the group.
         plan: the whole plan.
         batches: those whose embeddings were kept.
+        first_epoch: the number of the first epoch on the page.
     """
 
     label: str
     plan: BatchPlan
     batches: list[ShownBatch]
+    first_epoch: int
 
     def suspected(self, kind: str) -> float:
         """The share of the pairs in the batches of a kind that are suspected to be false negatives."""
@@ -84,7 +86,7 @@ def _shown_plan(run: Run, label: str, name: str) -> ShownPlan | None:
         return None if plan is None else plan_with(kept, label, plan)
 
 
-def plan_with(kept: dict[str, Array], label: str, plan: BatchPlan) -> ShownPlan:
+def plan_with(kept: dict[str, Array], label: str, plan: BatchPlan, *, first_epoch: int = 1) -> ShownPlan:
     """The batches of a plan whose embeddings were kept: those numbered "batches", and "shuffled" ones (n, B) beside.
 
     "u" and "v" hold the embeddings of the samples "index".
@@ -98,7 +100,7 @@ def plan_with(kept: dict[str, Array], label: str, plan: BatchPlan) -> ShownPlan:
         members = plan.batches[number][plan.batches[number] >= 0]
         batches.append(_shown(number, kind, members, kept, rows, plan))
     batches += [_shown(None, "shuffled", members, kept, rows, plan) for members in kept["shuffled"]]
-    return ShownPlan(label=label, plan=plan, batches=batches)
+    return ShownPlan(label=label, plan=plan, batches=batches, first_epoch=first_epoch)
 
 
 def _kinds(ranks: list[int], count: int) -> list[str]:
@@ -184,7 +186,7 @@ def _plan_data(plan: ShownPlan, batches: list[ShownBatch]) -> dict[str, Any]:
     small = plan.plan.count <= _MOST_SAMPLES_TO_FIND and len(plan.plan) < 1 << 16
     return {
         "label": plan.label,
-        "epoch": plan.plan.epoch + 1,
+        "epoch": plan.plan.epoch + plan.first_epoch,
         "count": len(plan.plan),
         "top": round(top, 4),
         "place": _packed(place.astype("<u2").view(np.uint8)) if small else None,

@@ -28,7 +28,7 @@ from ._labels import short_name
 from ._run import Run, read_runs
 from ._samples import Samples, files_of, read_texts, samples_of
 from ._search import SearchIndex, search_facts
-from ._svg import STYLES, key_mark, number, percent
+from ._svg import STYLES, key_mark, number, percent, score
 from ._verdict import finding
 
 _MOST_BYTES = 5_000_000
@@ -58,7 +58,8 @@ def write_report(
         raise ValueError("RUN must name at least one run; got none")
     check_target("--out", target, inputs=[path for run in found for path in files_of(run)])
     index = "" if search is None else script_data(search_facts(search))
-    page = render(found, title=title, texts=None if texts is None else read_texts(texts), search=index)
+    lines, searched = None if texts is None else read_texts(texts), "" if search is None else search.verdict
+    page = render(found, title=title, texts=lines, search=index, searched=searched)
     return write_page(page, target, made_from=f" from {len(found)} runs: name fewer", index_bytes=len(index))
 
 
@@ -76,9 +77,11 @@ def write_page(page: str, target: Path, *, made_from: str = "", index_bytes: int
     return target
 
 
-def render(runs: Sequence[Run], *, title: str, texts: list[str] | None = None, search: str = "") -> str:
-    """The page of some runs; with a box to search in, where an index is given as JSON."""
-    return filled("page.html", title=title, search=search, **_content(runs, texts))
+def render(
+    runs: Sequence[Run], *, title: str, texts: list[str] | None = None, search: str = "", searched: str = ""
+) -> str:
+    """The page of some runs; with a box to search in, where an index is given as JSON, and what is said of it."""
+    return filled("page.html", title=title, search=search, searched=searched, **_content(runs, texts))
 
 
 def filled(template: str, **content: Any) -> str:
@@ -144,7 +147,7 @@ def _row(comparison: Comparison, group: Group) -> dict[str, Any]:
         "label": group.label,
         "key": key_mark(group.place % STYLES),
         "seeds": len(group.runs),
-        "top1": percent(group.top1),
+        "top1": score(group.top1),
         "spread": f"± {group.spread * 100:.1f}" if math.isfinite(group.spread) else "",
         "gain": "–" if gain is None else gain.points,
         "to_baseline": "–" if base in (None, group) else steps,

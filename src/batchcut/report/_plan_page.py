@@ -8,7 +8,16 @@ import numpy as np
 
 from batchcut._errors import invalid, wrong_type
 from batchcut._files import check_target
-from batchcut.selection import BatchPlan, Shuffle, as_array, prospects, typical_batches, unit_rows
+from batchcut.selection import (
+    BatchPlan,
+    Groups,
+    as_array,
+    prospects,
+    read_groups,
+    shuffled_beside,
+    typical_batches,
+    unit_rows,
+)
 
 from ._charts import histograms
 from ._coverage import chance_of_same_class, same_class_share
@@ -47,12 +56,13 @@ def write_plan_report(
     texts: object = None,
     images: object = None,
     labels: object = None,
+    groups: object = None,
     title: str = "batchcut plan",
 ) -> Path:
     """Writes a page on the batches of a plan and returns its path; nothing else of a training is needed.
 
-    All is measured by the embeddings given, planned and shuffled batches alike. Whatever plans has a plan after its
-    first planned epoch, and a bank with the embeddings as they are by now:
+    Planned and shuffled batches are both measured by the embeddings given. In training there is a plan from the first
+    planned epoch on, and a bank with the last embeddings:
 
         write_plan_report(loader.plan, loader.bank.u, loader.bank.v, "plan.html")
 
@@ -68,6 +78,7 @@ def write_plan_report(
         texts: A text for each sample, to be shown.
         images: (N, C, H, W) uint8 pixels, C = 1 or 3, to be shown.
         labels: A class for each sample, an integer or a word.
+        groups: Those that the plan was made with, so that shuffled batches keep them apart, too; `sampler.groups`.
         title: Of the page.
     """
     target = Path(out)
@@ -77,7 +88,9 @@ def write_plan_report(
         raise wrong_type("plan", "be a BatchPlan; a loader has none before its first planned epoch", given)
     sides = _sides(plan, u, v)
     samples = given_samples(plan.count, texts, images, labels)
-    return write_page(filled("plan.html", title=title, **_content(plan, *sides, samples)), target)
+    return write_page(
+        filled("plan.html", title=title, **_content(plan, *sides, samples, read_groups(groups, plan.count))), target
+    )
 
 
 def _sides(plan: BatchPlan, u: object, v: object) -> tuple[Array, Array]:
@@ -93,24 +106,24 @@ def _sides(plan: BatchPlan, u: object, v: object) -> tuple[Array, Array]:
     return left, right
 
 
-def _content(plan: BatchPlan, u: Array, v: Array, samples: Samples) -> dict[str, Any]:
+def _content(plan: BatchPlan, u: Array, v: Array, samples: Samples, groups: Groups | None) -> dict[str, Any]:
     known = np.flatnonzero(np.any(u != 0, axis=1) & np.any(v != 0, axis=1))
     if len(known) < plan.batch_size:
         raise invalid("u and v", f"hold embeddings of at least {plan.batch_size} samples, a batch", len(known))
     every = len(known) == plan.count
-    shuffled = _shuffled(plan, u, v, known)
+    shuffled = _shuffled(plan, u, v, known, None if groups is None else groups.of(known))
     measured, beside = (_measured(one, u, v, samples.labels) for one in (plan, shuffled))
     now = replace(plan, losses=measured.losses)
     now = now.measured(u, v) if every else now
-    shown = plan_with(_kept(now, shuffled, u, v), plan.method, now)
+    shown = plan_with(_kept(now, shuffled, u, v), plan.method, now, first_epoch=0)  # as loops count, and the summary
     data, sheet = explorer_data([shown], samples)
     drawn = [("Shuffle", _SHUFFLED, beside.losses), (plan.method, _PLANNED, measured.losses)]
     (histogram,) = histograms({"Loss of each batch": drawn})
     then = plan if not np.allclose(plan.losses, measured.losses, rtol=_SAME, atol=_SAME) else None
     return {
-        "finding": " ".join(prospects(u, v, now).sentences if every else ()) or _few(len(known), plan),
+        "finding": " ".join(prospects(u, v, now, groups=groups).sentences if every else ()) or _few(len(known), plan),
         "setting": _setting(plan),
-        "summary": plan.summary(),
+        "summary": (now if then is None else plan).summary(),
         "figures": _figures(now, measured, shuffled, beside, then),
         "then": then is not None,
         "negatives": _negatives(shown, measured, beside, samples),
@@ -132,11 +145,9 @@ def _few(known: int, plan: BatchPlan) -> str:
     )
 
 
-def _shuffled(plan: BatchPlan, u: Array, v: Array, known: Array) -> BatchPlan:
-    """Random batches of the same size, seed and epoch, of the samples that have an embedding."""
-    random = Shuffle(temperature=plan.temperature)(
-        u[known], v[known], batch_size=plan.batch_size, seed=plan.seed, epoch=plan.epoch, drop_last=plan.drop_last
-    )
+def _shuffled(plan: BatchPlan, u: Array, v: Array, known: Array, groups: Groups | None) -> BatchPlan:
+    """Random batches of the same size, seed and epoch, of the samples that have an embedding, by their groups."""
+    random = shuffled_beside(plan, u[known], v[known], groups=groups)
     return random.within(known, plan.count, drop_last=plan.drop_last)
 
 
@@ -208,5 +219,5 @@ def _negatives(shown: ShownPlan, measured: Measured, beside: Measured, samples: 
 def _setting(plan: BatchPlan) -> str:
     return (
         f"{plan.count:,} samples, {len(plan):,} batches of {plan.batch_size}, temperature {plan.temperature:g}, "
-        f"seed {plan.seed}, epoch {plan.epoch + 1}"
+        f"seed {plan.seed}, epoch {plan.epoch}"
     )

@@ -20,6 +20,7 @@ Floats = NDArray[np.float32]
 _BUCKETS = 8192  # of n-grams, those of the most weight
 _LEVELS = 31  # with both, features of sentences differ from those of all n-grams by a cosine of 0.9996 in the mean
 _MOST_BYTES = 1 << 28
+_QUESTIONS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +63,12 @@ class SearchTower:
     answers: Rounded
 
     def similarities(self, features: Floats) -> Floats:
-        """(n,) cosines of the question with features (d,) and all that can be found."""
+        """(..., n) cosines of questions with features (..., d) and all that can be found."""
         hidden = features
         for number, layer in enumerate(self.layers):
             hidden = np.maximum(hidden, 0) if number else hidden
-            hidden = layer.matrix[:, :-1] @ hidden + layer.matrix[:, -1]
-        cosines: Floats = self.answers.matrix @ (hidden / np.linalg.norm(hidden))
+            hidden = hidden @ layer.matrix[:, :-1].T + layer.matrix[:, -1]
+        cosines: Floats = (hidden / np.linalg.norm(hidden, axis=-1, keepdims=True)) @ self.answers.matrix.T
         return cosines
 
 
@@ -129,13 +130,52 @@ class SearchIndex:
 
     def answers(self, question: str, *, count: int = 5) -> dict[str, tuple[Answer, ...]]:
         """What each tower finds, most similar first; nothing where no n-gram of the question is known."""
+        similarities = self._similarities(question)
+        return {tower.label: self._best(similarities.get(tower.label), count) for tower in self.towers}
+
+    def places(self, question: str) -> dict[str, int]:
+        """Where each tower finds the function whose text is the question, first or later; nothing if there is none."""
+        own = [place for place, text in enumerate(self.texts) if text == question]
+        if not own:
+            return {}
+        return {
+            label: 1 + int(np.count_nonzero(similarities > similarities[own].max()))
+            for label, similarities in self._similarities(question).items()
+        }
+
+    @cached_property
+    def verdict(self) -> str:
+        """How often the last tower is better than the first at finding what was not trained on, in words."""
+        first, last = self.towers[0], self.towers[-1]
+        new = len(self.names) - self.learnt
+        if not new or first is last:
+            return ""
+        gains = self._new_places(first) - self._new_places(last)
+        better, worse = (f"{100 * np.mean(sign * gains > 0):.0f} %" for sign in (1, -1))
+        return (
+            f"Of the {new:,} functions that were not trained on, each asked by its own docstring, {last.label} "
+            f"finds {better} at a better place than {first.label}, and {worse} at a worse one."
+        )
+
+    def _new_places(self, tower: SearchTower) -> NDArray[np.int64]:
+        """Where a tower finds each of what was not trained on, asked by its text: the first is 1."""
+        places: list[NDArray[np.int64]] = []
+        for start in range(self.learnt, len(self.names), _QUESTIONS_AT_ONCE):
+            texts = self.texts[start : start + _QUESTIONS_AT_ONCE]
+            similarities = tower.similarities(self.features.encode(texts))
+            own = similarities[np.arange(len(texts)), start + np.arange(len(texts))]
+            places.append(1 + np.count_nonzero(similarities > own[:, None], axis=1))
+        return np.concatenate(places)
+
+    def _similarities(self, question: str) -> dict[str, Floats]:
+        """Of all functions to the question, by tower; nothing where no n-gram of it is known."""
         check_question("question", question)
         (features,) = self.features.encode([question])
-        if not features.any():
-            return {tower.label: () for tower in self.towers}
-        return {tower.label: self._best(tower.similarities(features), count) for tower in self.towers}
+        return {tower.label: tower.similarities(features) for tower in self.towers} if features.any() else {}
 
-    def _best(self, similarities: Floats, count: int) -> tuple[Answer, ...]:
+    def _best(self, similarities: Floats | None, count: int) -> tuple[Answer, ...]:
+        if similarities is None:
+            return ()
         best = np.argsort(-similarities, kind="stable")[:count]
         return tuple(
             Answer(

@@ -73,6 +73,11 @@ def percent(value: float) -> str:
     return f"{value * 100:.3g} %" if math.isfinite(value) else "–"
 
 
+def score(value: float) -> str:
+    """A retrieval score in per cent, with as many digits as its gain and its spread."""
+    return f"{value * 100:.1f} %" if math.isfinite(value) else "–"
+
+
 def line_chart(
     series: Sequence[Series],
     *,

@@ -4,7 +4,7 @@ import math
 
 from ._compare import Comparison, Group, differences
 from ._gain import Gain, gain_over
-from ._svg import percent
+from ._svg import score
 
 _ONE_SEED = "one seed is no verdict"
 
@@ -26,19 +26,20 @@ def _finding(part: Comparison) -> str:
     if not gains:
         return _without_baseline(scored)
     best, gain = max(gains, key=lambda pair: pair[1].mean)
-    behind = [group.label for group, other in gains if group is not best and other.mean < 0 <= gain.mean]
+    others = [(group, other) for group, other in gains if group is not best and other.mean < 0 <= gain.mean]
+    behind = ", ".join(f"{group.label} ({other.points})" for group, other in others)
     more = differences(base, best) if (base := part.baseline(best)) else []
     sentences = [
         f"{_ahead(best, gain)}{_sooner(part, best, gain)}.",
         _doubt(gain, len(gains)),
-        f"Behind shuffled batches: {', '.join(behind)}." if behind else "",
+        f"Not above shuffled batches: {behind}." if behind else "",
         f"Not the batches alone differ: {', '.join(more)}." if more else "",
     ]
     return " ".join(filter(None, sentences))
 
 
 def _ahead(best: Group, gain: Gain) -> str:
-    scores = f"({percent(best.top1)} against {percent(best.top1 - gain.mean)})"
+    scores = f"({score(best.top1)} against {score(best.top1 - gain.mean)})"
     if math.isclose(gain.mean, 0, abs_tol=1e-9):
         return f"{best.label} and shuffled batches end level {scores}"
     if gain.mean > 0:
@@ -74,9 +75,7 @@ def _without_baseline(scored: list[Group]) -> str:
     gain = gain_over(best.scores, rest[0].scores) if rest else None
     if gain is None:
         spread = f" ± {best.spread * 100:.2g}" if math.isfinite(best.spread) else f" ({_ONE_SEED})"
-        return (
-            f"The top-1 accuracy of {best.label} is {percent(best.top1)}{spread}; there is nothing to compare it with."
-        )
-    scores = f"({percent(best.top1)} against {percent(rest[0].top1)})"
+        return f"The top-1 accuracy of {best.label} is {score(best.top1)}{spread}; there is nothing to compare it with."
+    scores = f"({score(best.top1)} against {score(rest[0].top1)})"
     doubt = _doubt(gain, math.comb(len(scored), 2))
     return f"{best.label} is {_points(gain)} above {rest[0].label}, the next {scores}. {doubt}"

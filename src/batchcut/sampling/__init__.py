@@ -1,16 +1,16 @@
 """Plans as batches for any training loop, on one process or many, resumed exactly."""
 
-from ._bank import EmbeddingBank as EmbeddingBank
 from ._distributed import Sharding as Sharding
 from ._indexed import Indexed as Indexed
 from ._indexed import IndexedCollate as IndexedCollate
 from ._loader import PlannedLoader as PlannedLoader
 from ._loader import PlanSettings as PlanSettings
-from ._rows import mean_of_views as mean_of_views
 from ._sampler import PlannedBatchSampler as PlannedBatchSampler
-from ._sharded_bank import ShardedBank as ShardedBank
 from ._streams import HardestOf as HardestOf
 from ._streams import StreamPlanner as StreamPlanner
+from .bank import EmbeddingBank as EmbeddingBank
+from .bank import ShardedBank as ShardedBank
+from .bank import mean_of_views as mean_of_views
 
 # isort: split
 # For frameworks, which find it in `PlannedBatchSampler.sampler`.
@@ -21,11 +21,12 @@ from ._pass import EpochSampler as EpochSampler
 from ._figures import figures_of as figures_of
 from ._figures import figures_of_plan as figures_of_plan
 from ._figures import shuffled_loss as shuffled_loss
+from .bank import momentum_for as momentum_for
 
 # isort: split
 # For sets in files, of which a bank may be one.
-from ._bank_file import bank_rows as bank_rows
-from ._bank_file import is_bank as is_bank
+from .bank import bank_rows as bank_rows
+from .bank import is_bank as is_bank
 
 __all__ = [
     "EmbeddingBank",

@@ -3,11 +3,10 @@
 import numpy as np
 import torch
 
-from batchcut.selection import BatchPlan, Shuffle
+from batchcut.selection import BatchPlan, Groups, Shuffle
 
-from ._bank import EmbeddingBank
-from ._rows import mean_of_views
 from ._sampler import PlannedBatchSampler
+from .bank import EmbeddingBank, mean_of_views
 
 _MOST_COMPARED = 4096
 
@@ -18,17 +17,19 @@ def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
     if plan is None:
         return {}
     seen = torch.nonzero(bank.seen).flatten()
-    figures = figures_of_plan(plan) | {"plan_bank_age": float(bank.age[seen].double().mean())}
+    figures = figures_of_plan(plan)
+    if len(seen):  # else their mean is not a number, which is not JSON
+        figures["plan_bank_age"] = float(bank.age[seen].double().mean())
     if len(seen) >= plan.batch_size:
-        shuffled = shuffled_loss(bank, plan, average_views=sampler.average_views)
+        shuffled = shuffled_loss(bank, plan, average_views=sampler.average_views, groups=sampler.groups)
         figures["plan_times_shuffled"] = plan.mean_loss / max(shuffled, 1e-12)
     if sampler.drop_conflicts:
         figures["plan_left_out"] = float(sampler.left_out)
     return figures
 
 
-def shuffled_loss(bank: EmbeddingBank, plan: BatchPlan, *, average_views: bool) -> float:
-    """The mean loss of shuffled batches, to compare a plan with, by the embeddings in a bank.
+def shuffled_loss(bank: EmbeddingBank, plan: BatchPlan, *, average_views: bool, groups: Groups | None = None) -> float:
+    """The mean loss of shuffled batches, in which groups are kept apart too, by the embeddings in a bank.
 
     They are those that the plan was made from, or a little newer where it was made ahead of its epoch. Of
     some samples where there are many: it must cost next to nothing.
@@ -42,7 +43,8 @@ def shuffled_loss(bank: EmbeddingBank, plan: BatchPlan, *, average_views: bool) 
     if average_views:
         u = v = mean_of_views(u, v)
     shuffle, size = Shuffle(temperature=plan.temperature), min(plan.batch_size, len(index))
-    return shuffle(u, v, batch_size=size, seed=plan.seed, epoch=plan.epoch).mean_loss
+    apart = None if groups is None else groups.of(some)
+    return shuffle(u, v, batch_size=size, seed=plan.seed, epoch=plan.epoch, groups=apart).mean_loss
 
 
 def figures_of_plan(plan: BatchPlan) -> dict[str, float]:

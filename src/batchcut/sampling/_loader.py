@@ -11,11 +11,11 @@ from batchcut._progress import Progress
 from batchcut.losses import Background
 from batchcut.selection import BatchPlan, Selector
 
-from ._bank import EmbeddingBank
 from ._batch import Embed
 from ._distributed import Sharding
 from ._indexed import Indexed, IndexedCollate
 from ._sampler import PlannedBatchSampler
+from .bank import EmbeddingBank, momentum_for
 
 _OURS = ("shuffle", "sampler", "batch_sampler")
 
@@ -63,7 +63,7 @@ class PlannedLoader:
         batch_size: B, over all processes where batches are split.
         sharding: which process this is; needed with more than one.
         bank: one of your own, in half precision, on another device, in a file, or a `ShardedBank`; as long as the data
-            set.
+            set. Left out, one in memory, which with `average_views` has a momentum of 0.5.
         multiple_of: make the number of batches a multiple of this, for gradients that are accumulated.
         settings: those of `PlannedBatchSampler`: selector, temperature, seed, groups, drop_last, drop_conflicts,
             average_views, replan_every, shuffled_epochs, plan_ahead, background and progress; and those of `DataLoader`
@@ -99,7 +99,8 @@ class PlannedLoader:
         count = len(self._indexed)
         if isinstance(bank, EmbeddingBank) and len(bank) != count:
             raise invalid("bank", f"be as long as the data set, {count}", len(bank))
-        self.bank = EmbeddingBank(count) if bank is None else bank
+        momentum = momentum_for(average_views=settings.get("average_views") is True)
+        self.bank = EmbeddingBank(count, momentum=momentum) if bank is None else bank
         names = PlanSettings.__annotations__
         plan = {name: value for name, value in settings.items() if name in names}
         self._plan_settings = {"batch_size": batch_size, "multiple_of": multiple_of, **plan}

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from torch.utils.data import Sampler
 
-from ._bank import EmbeddingBank
 from ._distributed import Batch
+from .bank import EmbeddingBank
 
 _ENOUGH = 0.75
 """The share of the samples drawn that must have been recorded: where batches are dealt twice, half are."""

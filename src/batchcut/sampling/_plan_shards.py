@@ -33,9 +33,8 @@ from batchcut.selection import (
     swaps_apart,
 )
 
-from ._rows import mean_of_views
-from ._sharded_bank import ShardedBank
 from ._together import ROWS_AT_ONCE, Processes, Records
+from .bank import ShardedBank, mean_of_views
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -60,12 +59,20 @@ class Asked:
     drop_last: bool
     average_views: bool
 
-    def identity(self) -> tuple[object, ...]:
-        """What must be the same on all processes."""
-        groups = None if self.groups is None else self.groups.checksum
-        words = selector_in_words(self.selector)
-        numbers = (self.batch_size, self.temperature, self.seed, self.epoch, len(self.resting))
-        return (words, *numbers, groups, self.drop_last, self.average_views)
+    def identity(self) -> dict[str, object]:
+        """What must be the same on all processes, by name."""
+        own = self.selector.temperature
+        return {
+            "selector": selector_in_words(self.selector),
+            "batch_size": self.batch_size,
+            "temperature": self.temperature if own is None else own,
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "groups": None if self.groups is None else f"some with checksum {self.groups.checksum}",
+            "drop_last": self.drop_last,
+            "average_views": self.average_views,
+            "the number of samples left out": len(self.resting),
+        }
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def plan_shards(bank: ShardedBank, asked: Asked, told: Progress) -> BatchPlan:
     """
     started = time.perf_counter()
     processes = bank.processes()
-    processes.check_same("what is planned", (bank.cell_samples, *processes.each(asked.identity)))
+    processes.check_same({"cell_samples": bank.cell_samples, **processes.each(asked.identity)})
     threads = asked.selector.threads or ((os.cpu_count() or 1) if processes.world_size == 1 else 1)
     most = max(LEAST_BATCHES_IN_CELL, bank.cell_samples // asked.batch_size)
     bounds = cell_bounds(bank.n - len(asked.resting), asked.batch_size, most)

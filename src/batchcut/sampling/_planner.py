@@ -1,6 +1,6 @@
 """The batches of an epoch, for all processes: shuffled, or planned from a bank."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -15,11 +15,9 @@ from batchcut._random import Stream, generator
 from batchcut.selection import BatchPlan, Groups, Selector, exchange_samples, random_partition, used_samples
 
 from ._ahead import PlanAhead
-from ._bank import EmbeddingBank
 from ._distributed import Sharding, many_processes
 from ._plan_shards import Asked, plan_shards
-from ._rows import rows_of
-from ._sharded_bank import ShardedBank
+from .bank import EmbeddingBank, ShardedBank, rows_of
 
 Indices = NDArray[np.int64]
 T = TypeVar("T")
@@ -142,6 +140,26 @@ class Planner:
     def _together(self) -> bool:
         return self.sharding.world_size > 1 and self.sharding.together
 
+    @property
+    def _joins_each_epoch(self) -> bool:
+        """Whether banks are joined also where nothing is planned, or rows that wait would grow, and means miss some."""
+        means = bool(self.bank.momentum) and self._together and many_processes()
+        return means or isinstance(self.bank, ShardedBank)
+
+    def catch_up(self) -> None:
+        """Joins the banks, for an epoch whose batches are there, if they are joined in each."""
+        if self._joins_each_epoch:
+            self.bank.join()
+
+    def check_in_step(self, values: Mapping[str, object]) -> None:
+        """Where the bank is in shards, refuses processes that differ in these: one would wait for the others."""
+        if isinstance(self.bank, ShardedBank):
+            self._check_processes()
+            self._check_shards()
+            if self._together:
+                self._check_group()
+            self.bank.processes().check_same(values)
+
     def make(self, epoch: int, *, warm: bool) -> Made:
         """Batches for an epoch: planned if the time to shuffle is over and there is something to plan by."""
         self._check_processes()
@@ -149,7 +167,7 @@ class Planner:
         sharded = isinstance(self.bank, ShardedBank)
         if self._together and (warm or sharded or many_processes()):
             self._check_group()
-        if sharded or (warm and self._together):
+        if self._joins_each_epoch or (warm and self._together):
             self.bank.join()
         if not warm or self.bank.clock == 0 or (sharded and self.selector.is_shuffle):
             return Made(epoch, self.shuffled(epoch), planned=False)

@@ -14,6 +14,7 @@ from batchcut.losses import Background
 from batchcut.selection import (
     BatchPlan,
     Cut,
+    Groups,
     Selector,
     check_selector,
     check_temperature,
@@ -24,12 +25,11 @@ from batchcut.selection import (
 
 from ._ahead import PlanAhead, step_to_plan_at
 from ._background import draw_background
-from ._bank import EmbeddingBank
 from ._distributed import Batch, Sharding, many_processes
 from ._pass import EpochSampler, Pass, RecordingWatch
 from ._planner import Made, Planner, in_random_order
 from ._sampler_state import FORMAT, ahead_of, checked_identity, made_of
-from ._sharded_bank import ShardedBank
+from .bank import EmbeddingBank, ShardedBank
 
 
 class PlannedBatchSampler(Sampler[list[int]]):
@@ -55,7 +55,8 @@ class PlannedBatchSampler(Sampler[list[int]]):
             drawn at random; that batch is then smaller. If False, they share it.
         multiple_of: make the number of batches a multiple of this, where a framework deals them out to processes.
         average_views: plan by the mean of the two embeddings of each sample: for sides that are views drawn at random,
-            as in SimCLR, where the next epoch will draw others. Not for sides that stay as they are.
+            as in SimCLR, where the next epoch will draw others; best with a bank that has a momentum, as those have
+            that loaders and trainers make. Not for sides that stay as they are.
         replan_every: plan anew every so many epochs.
         shuffled_epochs: how many first epochs are shuffled without a plan. With an empty bank any epoch is.
         plan_ahead: a share of an epoch, from 0 to below 1. The next plan is then made in a thread while so much of an
@@ -163,6 +164,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
         return self._planner.drop_conflicts
 
     @property
+    def groups(self) -> Groups | None:
+        """Which samples must not share a batch; None where no two have a group in common."""
+        return self._planner.groups
+
+    @property
     def temperature(self) -> float:
         """τ of the plans: the selector's own, else the one given here, else 0.1, as in the losses."""
         given = (self.selector.temperature, self._planner.temperature)
@@ -263,13 +269,15 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def background_of(self, index: Tensor, *, step: int) -> Background | None:
         """Old embeddings for the loss of a batch, beside its own: a function of seed, epoch, step and bank.
 
-        None in shuffled epochs, where they would not help, and where they are of another time (see `share_of`). Where
-        batches are split, all processes call this together.
+        None in shuffled epochs, and where they are of another time (see `share_of`). Where batches are split, all
+        processes call this together.
 
         Args:
             index: (b,) the samples of the batch.
             step: its place in the epoch.
         """
+        if not isinstance(index, Tensor):
+            raise wrong_type("index", "be a torch tensor", index)
         made = self._made_for(self.epoch)
         hard = made is not None and made.planned and self.selector.covers and not self.selector.is_shuffle
         if not (self.background and hard):
@@ -375,10 +383,11 @@ class PlannedBatchSampler(Sampler[list[int]]):
     def _batches_of(self, epoch: int) -> list[Batch]:
         """The batches of this process, in the order of an epoch; a short one stays last."""
         made = self._made_for(epoch)
-        if made is not None and isinstance(self.bank, ShardedBank):
-            self.bank.join()  # what waits would otherwise grow from epoch to epoch
-        if made is None:
-            plans = self._warm(epoch) and not self.selector.is_shuffle
+        plans = made is None and self._warm(epoch) and not self.selector.is_shuffle
+        self._planner.check_in_step({"epoch": epoch, "whether an epoch is planned": plans})
+        if made is not None:
+            self._planner.catch_up()
+        else:
             if plans:
                 self._watch.check(self.bank, shares=self._dealt_to)
             made = self._made = self._new(epoch)
@@ -401,6 +410,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         """Batches for an epoch that has none: those that were begun before, or else those made now."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead.epoch == epoch:
+            self._planner.catch_up()
             return self._planner.finish(ahead)
         if self.plan_ahead and self._watch.records and not self._counts:
             self._watch.warn(
@@ -423,6 +433,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
             "drop_last": self.drop_last,
             "drop_conflicts": self.drop_conflicts,
             "average_views": self.average_views,
+            "momentum": self.bank.momentum,
             "replan_every": self.replan_every,
             "shuffled_epochs": self.shuffled_epochs,
             "plan_ahead": self.plan_ahead,

@@ -15,7 +15,7 @@ FORMAT = 1
 """Of a state; to be counted up when the same settings begin to give other batches."""
 
 
-_OLDER = {"drop_conflicts": False, "plan_ahead": 0.0, "recorded": 0, "ahead": None}
+_OLDER = {"drop_conflicts": False, "momentum": 0.0, "plan_ahead": 0.0, "recorded": 0, "ahead": None}
 """What states mean that are older than these entries."""
 
 

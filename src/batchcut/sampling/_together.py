@@ -1,6 +1,6 @@
 """What processes do in step: work that all finish or none, and rows that change hands, some at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -82,11 +82,13 @@ class Processes:
         self.all(lambda: found.append(work()))
         return found[0]
 
-    def check_same(self, argument: str, value: object) -> None:
-        """Refuses, on all processes, what is not the same on all of them."""
-        for rank, other in enumerate(self.gather(value)):
-            if other != value:
-                raise invalid(argument, "be the same in all processes", f"{value} here, and {other} in process {rank}")
+    def check_same(self, values: Mapping[str, object]) -> None:
+        """Refuses, on all processes, what is not the same on all of them, by its name."""
+        for rank, others in enumerate(self.gather(values)):
+            for name, value in values.items():
+                if others[name] != value:
+                    got = f"{value} here, and {others[name]} in process {rank}"
+                    raise invalid(name, "be the same in all processes", got)
 
     def pieces(
         self, counts: Ints, rows_for: Callable[[int, int, int], Records], kind: np.dtype[np.void]

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from batchcut._errors import invalid
 from batchcut._files import reading, write_whole
 from batchcut._random import Stream, generator
-from batchcut.selection import crew_of, nearest_centers, unit_rows
+from batchcut.selection import Selector, crew_of, nearest_centers, unit_rows
 
-from ._memory import least_memory
+from ._memory import least_memory, samples_in_pool
 from ._pair_files import PairFiles
 from ._shards import Ints, Rows, Shard
 
@@ -97,9 +97,10 @@ def record_type(pairs: PairFiles) -> np.dtype[np.void]:
     return np.dtype([("sample", "<i8"), *group, ("u", kind, (pairs.dim,)), ("v", kind, (pairs.dim,))])
 
 
-def memory_for(pairs: PairFiles, batch_size: int) -> int:
+def memory_for(pairs: PairFiles, batch_size: int, selector: Selector) -> int:
     """The least bytes with which batches of a set are planned."""
-    return least_memory(dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=batch_size)
+    pool = samples_in_pool(selector, batch_size, len(pairs))
+    return least_memory(dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=batch_size, pool=pool)
 
 
 def draw_sums(block: Block, count: int, seed: int, epoch: int) -> None:

@@ -58,5 +58,6 @@ def parquet_group_numbers(column: Any, first: int) -> Ints:
 
 
 def _hashes(words: Iterable[object]) -> Ints:
-    hashes = [hashlib.blake2b(str(word).encode(), digest_size=8).digest() for word in words]
+    encoded = (str(word).encode(errors="surrogatepass") for word in words)  # NumPy's need not be whole characters
+    hashes = [hashlib.blake2b(word, digest_size=8).digest() for word in encoded]
     return np.frombuffer(b"".join(hashes), "<i8").astype(np.int64)

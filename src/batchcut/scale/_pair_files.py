@@ -10,7 +10,7 @@ import numpy as np
 from batchcut._errors import invalid, wrong_dtype, wrong_type
 from batchcut._files import existing_file
 from batchcut._random import Stream, generator
-from batchcut.data import open_arrays, open_npy
+from batchcut.data import BFloat16, open_npy, open_safetensors
 
 from ._group_labels import group_kind, group_numbers
 from ._parquet_pairs import open_parquet_shard
@@ -19,6 +19,7 @@ from ._shards import Ints as Ints
 from ._shards import states_of as states_of
 
 FilePaths = FilePath | Sequence[FilePath]
+Side = Array | BFloat16
 
 _FORMATS = "be .npy, .parquet, .safetensors or the file of a bank"
 
@@ -36,7 +37,7 @@ class MappedShard(Shard):
         u, v, _ = self._mapped()
         return Rows(u[rows], v[rows], None)
 
-    def _mapped(self) -> tuple[Array, Array, Array | None]:
+    def _mapped(self) -> tuple[Side, Side, Array | None]:
         """The files, whose shapes must still be those that were found first."""
         u, v, groups = _mapped(self.paths)
         if u.shape != (self.count, self.dim) or v.shape != u.shape:
@@ -159,13 +160,13 @@ def _shard(paths: tuple[str, ...]) -> Shard:
             raise wrong_dtype(path, "hold floating-point numbers", side.dtype.name)
     if u.shape != v.shape:
         raise invalid(of_v, f"have the shape of the other side, {u.shape}", v.shape)
-    if groups is not None and groups.shape != (len(u),):
-        raise invalid(paths[-1], f"hold one group for each of {len(u)} samples", f"shape {groups.shape}")
+    if groups is not None and groups.shape != u.shape[:1]:
+        raise invalid(paths[-1], f"hold one group for each of {u.shape[0]} samples", f"shape {groups.shape}")
     kind = None if groups is None else group_kind(paths[-1], groups)
-    return MappedShard(paths, len(u), u.shape[1], np.result_type(u, v).name, kind)
+    return MappedShard(paths, u.shape[0], u.shape[1], np.result_type(u.dtype, v.dtype).name, kind)
 
 
-def _mapped(paths: tuple[str, ...]) -> tuple[Array, Array, Array | None]:
+def _mapped(paths: tuple[str, ...]) -> tuple[Side, Side, Array | None]:
     """u, v and the groups, if any, mapped into memory."""
     first = Path(paths[0])
     if first.suffix == ".npy":
@@ -173,7 +174,7 @@ def _mapped(paths: tuple[str, ...]) -> tuple[Array, Array, Array | None]:
         return arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None
     groups = open_npy(existing_file(Path(paths[1]))) if len(paths) > 1 else None
     if first.suffix == ".safetensors":
-        arrays_by_name = open_arrays(str(first))
+        arrays_by_name = open_safetensors(first)
         if not {"u", "v"} <= set(arrays_by_name):
             raise invalid(str(first), "hold the arrays u and v", ", ".join(arrays_by_name) or "none")
         return arrays_by_name["u"], arrays_by_name["v"], groups

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from batchcut._errors import invalid
 from batchcut._files import reading
 from batchcut.data import rows_of_lists
 
@@ -31,30 +31,31 @@ class ParquetShard(Shard):
     starts: tuple[int, ...]
 
     def bounds(self, most: int) -> list[tuple[int, int]]:
-        """Runs of row groups."""
+        """Runs of row groups; only one with more rows than that is cut, since what precedes a cut is decoded twice."""
         runs: list[tuple[int, int]] = []
-        for start, stop in zip(self.starts, self.starts[1:], strict=False):
-            if stop - start > most:
-                rule = f"have row groups of at most {most} rows, to be read within the memory given"
-                raise invalid(self.paths[0], rule, stop - start)
+        for start, stop in pairwise(self.starts):
             if runs and stop - runs[-1][0] <= most:
                 runs[-1] = (runs[-1][0], stop)
-            elif stop > start:
-                runs.append((start, stop))
+            else:
+                runs += [(first, min(first + most, stop)) for first in range(start, stop, most)]
         return runs
 
     def read(self, start: int, stop: int) -> Rows:
-        """The row groups between the two."""
-        row_groups = [k for k, first in enumerate(self.starts[:-1]) if start <= first < stop]
+        """The rows between the two; of the row groups in which they lie, a few rows are in memory at a time."""
+        starts = np.array(self.starts)
+        row_groups = np.flatnonzero((starts[:-1] < stop) & (starts[1:] > start))
+        offset = int(starts[row_groups[0]])
         with reading(self.paths[0], _RULE):
             u, v = (np.empty((stop - start, self.dim), self.kind) for _ in "uv")
             groups = np.empty(stop - start, np.int64) if self.groups else None
-            for place, piece in self._pieces(row_groups, stop - start, "u", "v", *(["group"] if self.groups else [])):
-                here = slice(place, place + len(piece))
+            names = ("u", "v", "group") if self.groups else ("u", "v")
+            for row, piece in self._pieces(row_groups, start - offset, stop - offset, names):
+                first = row + offset - start
+                here = slice(first, first + len(piece))
                 u[here], v[here] = (self._side(side, piece) for side in "uv")
                 if groups is not None:
                     with reading(self.paths[0], _GROUPS, found=""):
-                        groups[here] = parquet_group_numbers(piece.column("group"), start + place)
+                        groups[here] = parquet_group_numbers(piece.column("group"), start + first)
         return Rows(u, v, groups)
 
     def take(self, rows: Ints) -> Rows:
@@ -66,22 +67,26 @@ class ParquetShard(Shard):
         places = rows - starts[row_groups + 1][owner] + ends[owner]  # among the rows of these row groups alone
         with reading(self.paths[0], _RULE):
             u, v = (np.empty((len(rows), self.dim), self.kind) for _ in "uv")
-            for place, piece in self._pieces(row_groups.tolist(), int(ends[-1]), "u", "v"):
+            for place, piece in self._pieces(row_groups, int(places[0]), int(places[-1]) + 1, ("u", "v")):
                 first, last = np.searchsorted(places, [place, place + len(piece)])
                 for side, values in (("u", u), ("v", v)):
                     values[first:last] = self._side(side, piece)[places[first:last] - place]
         return Rows(u, v, None)
 
-    def _pieces(self, row_groups: Sequence[int], count: int, *columns: str) -> Iterator[tuple[int, Any]]:
-        """All `count` rows of some row groups, a few at a time, each time with the place of the first of them."""
+    def _pieces(self, row_groups: Ints, start: int, stop: int, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Rows `start` to `stop` of all those of some row groups, a few at a time, each with the place of its first."""
         most, place = max(1, _NUMBERS_AT_ONCE // self.dim), 0
         with open_parquet(Path(self.paths[0]), memory_map=True) as file:
-            for piece in file.iter_batches(most, row_groups=row_groups, columns=list(columns)):
-                if place + len(piece) <= count:
-                    yield place, piece
+            if row_group_sizes(file) != np.diff(self.starts).tolist():
+                raise ValueError(f"other row groups than those of {self.count} rows that were there")
+            for piece in file.iter_batches(most, row_groups=row_groups.tolist(), columns=list(columns)):
+                first, last = np.clip([start - place, stop - place], 0, len(piece)).tolist()
+                if last > first:
+                    yield place + first, piece.slice(first, last - first)
                 place += len(piece)
-        if place != count:
-            raise ValueError(f"{place} rows where there were {count}")
+                if place >= stop:
+                    return
+        raise ValueError(f"{place} rows where there were {stop}")
 
     def _side(self, side: str, piece: Any) -> Array:
         rows = _rows(side, piece)
@@ -101,9 +106,10 @@ def open_parquet_shard(path: Path) -> ParquetShard:
         if start is None:
             raise ValueError("no rows")
         u, v = (_rows(side, start) for side in "uv")
+        for side, rows in (("u", u), ("v", v)):
+            if rows.dtype.kind != "f":
+                raise ValueError(f"lists of {rows.dtype.name} in the column {side}")
         kind = np.result_type(u, v)
-        if kind.kind != "f":
-            raise ValueError(f"lists of {kind.name}")
     groups = parquet_group_kind(str(path), schema.field("group").type) if "group" in schema.names else None
     starts = (0, *np.cumsum(sizes).tolist())
     return ParquetShard((str(path),), starts[-1], u.shape[1], kind.name, groups, starts)

@@ -21,13 +21,22 @@ from ._samples import Flags, SampleFiles, Target
 
 _RULE = "be a whole .parquet file"
 _TAIL = 8  # bytes after the footer: its length and a magic number
+_PLAIN = "NONE"
 _MOST_BYTES = 1 << 29  # put in order at a time: a column of texts can hold 2 GiB
 
 
 class _Found(NamedTuple):
-    """What a file says of itself: its columns, the rows of each row group, and about how many bytes all of them are."""
+    """What a file says of itself.
+
+    Attributes:
+        schema: Its columns.
+        codec: How the largest of them is compressed.
+        groups: The rows of each row group.
+        size: About how many bytes all rows are.
+    """
 
     schema: Any
+    codec: str
     groups: list[int]
     size: int
 
@@ -91,6 +100,7 @@ class ParquetSampleFiles(SampleFiles):
             if not found.schema.equals(self._schema):
                 rule = f"have the columns of {paths[0]}: {_in_words(self._schema)}"
                 raise invalid(str(path), rule, _in_words(found.schema))
+        self._codec = next((found.codec for found in looked_at if sum(found.groups)), _PLAIN)
         self._groups = [found.groups for found in looked_at]
         self._starts = np.concatenate([[0], np.cumsum(self.counts())])
         self._row_bytes = max(1, sum(found.size for found in looked_at) // max(1, int(self._starts[-1])))
@@ -129,7 +139,7 @@ class ParquetSampleFiles(SampleFiles):
         """Each batch is a row group. As many batches as fit into memory are gathered at a time."""
         tables = self._in_order(targets, plan, told)
         for target in targets:
-            write_whole(target.path, partial(_write_parquet, self._schema, tables, len(target.rows)))
+            write_whole(target.path, partial(_write_parquet, self._schema, self._codec, tables, len(target.rows)))
 
     def _in_order(self, targets: Sequence[Target], plan: BatchPlan, told: Progress) -> Iterator[Any]:
         """The rows of each batch of all targets, a table each; for those that fit, all files are read once."""
@@ -171,7 +181,18 @@ class ParquetSampleFiles(SampleFiles):
 def _look_at(path: Path) -> _Found:
     with reading(path, _RULE), open_parquet(path) as file:
         size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
-        return _Found(file.schema_arrow, row_group_sizes(file), size)
+        return _Found(file.schema_arrow, _codec(file), row_group_sizes(file), size)
+
+
+def _codec(file: Any) -> str:
+    """How the largest column of the first rows is compressed, in the word by which it is written."""
+    first = next((k for k, count in enumerate(row_group_sizes(file)) if count), None)
+    if first is None:
+        return _PLAIN
+    next(file.iter_batches(1, row_groups=[first]))  # refuses what is damaged; to ask it of its columns ends the process
+    group = file.metadata.row_group(first)
+    largest = max(map(group.column, range(group.num_columns)), key=lambda column: column.total_compressed_size)
+    return _PLAIN if largest.compression == "UNCOMPRESSED" else str(largest.compression)
 
 
 def _digest(path: Path) -> str:
@@ -183,7 +204,7 @@ def _digest(path: Path) -> str:
 
 
 def _in_words(schema: Any) -> str:
-    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+    return ", ".join(f"{field.name} ({field.type}{'' if field.nullable else ' not null'})" for field in schema)
 
 
 def _read_row_groups(path: Path, numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
@@ -192,10 +213,10 @@ def _read_row_groups(path: Path, numbers: Sequence[int]) -> Iterator[tuple[int, 
             yield number, file.read_row_group(number)
 
 
-def _write_parquet(schema: Any, tables: Iterator[Any], count: int, file: BinaryIO) -> None:
+def _write_parquet(schema: Any, codec: str, tables: Iterator[Any], count: int, file: BinaryIO) -> None:
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+    with pyarrow.parquet.ParquetWriter(file, schema, compression=codec) as writer:
         for table in islice(tables, count):
             writer.write_table(table, row_group_size=table.num_rows)
             del table  # which would keep all that were gathered with it while the next are

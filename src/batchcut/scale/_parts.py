@@ -11,6 +11,8 @@ from batchcut._files import check_outside_runs, open_own, read_json, try_lock, w
 
 _FORMAT = "batchcut parts 2"
 _ASKED, _PLAN, _LOCK = "asked.json", "plan.npz", ".lock"
+_BY_MEMORY = ("centers", "cell_batches", "block_rows")
+"""What follows from `memory`, where all that stands before it is the same."""
 
 
 class Parts:
@@ -93,7 +95,8 @@ def _check_asked(argument: str, path: Path, asked: dict[str, object]) -> None:
         then, now = before.get(name), asked.get(name)
         if then != now:
             then, now = _first_change(then, now)
-            rule = f"hold the parts of the same plan, with the same {name}"
+            same = f"{name}, which follow from memory" if name in _BY_MEMORY else name
+            rule = f"hold the parts of the same plan, with the same {same}"
             raise invalid(argument, rule, f"{then!r} in {path.parent}, and {now!r} now")
 
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import joblib
 import numpy as np
 
-from batchcut._errors import check_flag, check_integer, invalid, wrong_type
+from batchcut._errors import check_flag, check_integer, check_progress, invalid, wrong_type
 from batchcut._files import reading, write_whole
 from batchcut._interrupts import interrupts_kept
 from batchcut._progress import Progress, part_of, silent
@@ -41,7 +42,7 @@ from batchcut.selection import (
 from ._blocks import Block, blocks_of, draw_sums, joined, read_array, record_type, write_array, write_block
 from ._cells import Cell, cells_of, plan_cell
 from ._engine import Workers
-from ._memory import DEFAULT_MEMORY, Room, room_in
+from ._memory import DEFAULT_MEMORY, Room, room_in, samples_in_pool
 from ._pair_files import Ints, PairFiles
 from ._parts import Parts, open_parts
 
@@ -117,9 +118,9 @@ def plan_in_cells(
     batches gives some to the cells nearby. Each step writes its parts into a folder, and a plan that was interrupted
     goes on with what is there.
 
-    The plan is a function of the files, `seed`, `epoch`, the settings and, where it makes cells smaller, `memory`; not
-    of workers and threads. Workers are joblib's: within `joblib.parallel_config(backend=...)`, those of Dask or Ray.
-    All must see the files and the folder.
+    The plan is a function of the files, `seed`, `epoch`, the settings and, where it makes cells, or what is read at a
+    time, smaller, `memory`; not of workers and threads. Workers are joblib's: within
+    `joblib.parallel_config(backend=...)`, those of Dask or Ray. All must see the files and the folder.
 
     Args:
         pairs: The set, by `open_pair_files`.
@@ -133,22 +134,23 @@ def plan_in_cells(
             short batch.
         temperature: τ, where the selector itself has none; 0.1 where neither has one.
         memory: Bytes that a task may take, beside the interpreter with its libraries; there is one task at a time for
-            each worker. What the page cache holds of the files is not counted.
+            each worker. What the page cache holds of the files is not counted, nor what selectors other than `Cut` take
+            for themselves.
         n_jobs: How many workers there are, as in joblib: None is one, or what `joblib.parallel_config` says. One uses
-            all threads; several have one each, unless the selector says otherwise.
+            all threads, several have one each, unless the selector says otherwise; but none more than half of `memory`
+            has room for: four of 1 GiB, up to B = 1,344.
         progress: Called with the share of the work done, from 0 to 1.
     """
     started = time.perf_counter()
     if not isinstance(parts, (str, os.PathLike)):
         raise wrong_type("parts", "be a path", parts)
-    if progress is not None and not callable(progress):
-        raise wrong_type("progress", "be None or a function of one number", progress)
+    check_progress(progress)
     settings = {"seed": seed, "epoch": epoch, "drop_last": drop_last, "temperature": temperature}
     job = _checked(pairs, batch_size, Cut() if selector is None else selector, memory, n_jobs, **settings)
     told = progress or silent
     with interrupts_kept(), open_parts(Path(parts), job.asked()) as kept:
         if not kept.plan.exists():
-            with Workers(n_jobs) as workers:
+            with Workers(job.n_jobs) as workers:
                 _make(job, kept, workers, told, started)
         kept.clear()  # here, for what a call that was killed has left
         told(1.0)
@@ -156,34 +158,38 @@ def plan_in_cells(
 
 
 def _checked(
-    pairs: object, batch_size: object, selector: object, memory: object, n_jobs: int | None, **settings: Any
+    pairs: object, batch_size: object, selector: object, memory: object, n_jobs: object, **settings: Any
 ) -> _Job:
     """The job, if all of it is as it must be."""
     if not isinstance(pairs, PairFiles):
         raise wrong_type("pairs", "be PairFiles, by open_pair_files", pairs)
     size = check_batch_size(batch_size, len(pairs))
     check_flag("drop_last", settings["drop_last"])
-    _check_jobs(n_jobs)
     temperature = settings["temperature"]
+    chosen = _covering(check_selector(selector))
+    pool = samples_in_pool(chosen, size, len(pairs))
     return _Job(
         pairs=pairs,
         batch_size=size,
-        selector=_covering(check_selector(selector)),
+        selector=chosen,
         seed=check_integer("seed", settings["seed"], at_least=0),
         epoch=check_integer("epoch", settings["epoch"], at_least=0),
         drop_last=settings["drop_last"],
         temperature=None if temperature is None else check_temperature(temperature),
-        room=room_in(memory, dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=size),
-        n_jobs=n_jobs,
+        room=room_in(memory, dim=pairs.dim, row_bytes=record_type(pairs).itemsize, batch_size=size, pool=pool),
+        n_jobs=_checked_jobs(n_jobs),
     )
 
 
-def _check_jobs(n_jobs: object) -> None:
+def _checked_jobs(n_jobs: object) -> int | None:
     rule = "be None or an integer other than 0"
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int)):
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
         raise wrong_type("n_jobs", rule, n_jobs)
     if n_jobs == 0:
         raise invalid("n_jobs", rule, n_jobs)
+    return int(n_jobs)
 
 
 def _covering(selector: Selector) -> Selector:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from batchcut._errors import check_flag, invalid, needs, wrong_type
-from batchcut._files import check_target, existing_file, reading, write_whole
+from batchcut._files import check_folder_of, check_target, existing_file, reading, write_whole
 from batchcut.selection import BatchPlan, plan_facts, read_facts
 
 from ._pair_files import FilePaths, Ints
@@ -46,10 +46,12 @@ def write_plan_table(plan: BatchPlan, path: str | os.PathLike[str], *, shards: F
     """
     if not isinstance(plan, BatchPlan):
         raise wrong_type("plan", "be a BatchPlan", plan)
+    target = _path(path)
     with needs("pyarrow", "plans in .parquet files"):
         import pyarrow.parquet
     files = None if shards is None else open_sample_files(shards)
-    check_target("path", Path(path), inputs=() if files is None else files.paths)
+    check_target("path", target, inputs=() if files is None else files.paths)
+    check_folder_of("path", target)
     keys = [] if files is None else _all_keys(files)
     counts = [len(found) for found in keys]
     if files is not None:
@@ -71,7 +73,7 @@ def write_plan_table(plan: BatchPlan, path: str | os.PathLike[str], *, shards: F
                 shard, key = places(rows["sample"])
                 writer.write_table(pyarrow.table({**rows, "shard": shard, "key": key}, schema=schema))
 
-    write_whole(Path(path), write)
+    write_whole(target, write)
 
 
 def read_plan_table(path: str | os.PathLike[str], *, mapped: bool = False) -> BatchPlan:
@@ -80,7 +82,7 @@ def read_plan_table(path: str | os.PathLike[str], *, mapped: bool = False) -> Ba
     With `mapped` the batches are not held in memory but in a temporary file without a name, which is gone with the
     plan.
     """
-    source = existing_file(Path(path))
+    source = existing_file(_path(path))
     check_flag("mapped", mapped)
     content, rows = _content(source)
     with reading(source, _RULE):
@@ -104,6 +106,12 @@ def read_plan_table(path: str | os.PathLike[str], *, mapped: bool = False) -> Ba
             batches = np.memmap(file, np.int64, "r", shape=(len(losses), size))
     with reading(source, _RULE):
         return BatchPlan(batches=batches, losses=losses, weights=weights, left_over=left_over, **facts)
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise wrong_type("path", "be a path", path)
+    return Path(path)
 
 
 def check_table_files(path: Path, files: SampleFiles, counts: list[int]) -> None:

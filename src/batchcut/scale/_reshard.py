@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from batchcut._errors import check_choice, check_integer, invalid, wrong_type
+from batchcut._errors import check_choice, check_integer, check_progress, invalid, wrong_type
 from batchcut._files import check_outside_runs, existing_file, read_json, sync_folder, write_json
 from batchcut._progress import Progress, part_of, silent
 from batchcut._random import Stream, generator
@@ -109,6 +109,7 @@ def reshard(
     """
     if not isinstance(out, (str, os.PathLike)):
         raise wrong_type("out", "be a path", out)
+    check_progress(progress)
     found, table = _read_plan(plan)
     ranks = check_integer("ranks", ranks, at_least=1)
     layout = _laid_out(found, ranks=ranks, mode=mode, order=order, batches_per_shard=batches_per_shard)
@@ -154,6 +155,8 @@ def _check_new(folder: Path) -> None:
         raise invalid("out", "be a folder with a name", repr(str(folder)))
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise invalid("out", "be a new folder, or an empty one", folder)
+    if folder.is_mount():  # no other folder can take its name, as the finished one would
+        raise invalid("out", "be a folder within a file system, not where one is mounted", folder)
 
 
 def _check_once(plan: BatchPlan, table: Path | None, files: SampleFiles, unfinished: Path) -> None:

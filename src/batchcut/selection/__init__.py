@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 # For our other packages, and not part of the reference:
-from ._apart import swaps_apart as swaps_apart
 from ._cells import LEAST_BATCHES_IN_CELL as LEAST_BATCHES_IN_CELL
 from ._cells import MOST_IN_CELL as MOST_IN_CELL
 from ._cells import SAMPLES_PER_CENTER as SAMPLES_PER_CENTER
@@ -49,9 +48,6 @@ from ._epoch import resting_samples as resting_samples
 from ._epoch import used_samples as used_samples
 from ._gradient_table import GradientTable as GradientTable
 from ._gradient_table import gradient_table as gradient_table
-from ._groups import Groups as Groups
-from ._groups import read_groups as read_groups
-from ._groups import warn_of_large_groups as warn_of_large_groups
 from ._inputs import as_array as as_array
 from ._inputs import check_batch_size as check_batch_size
 from ._inputs import unit_rows as unit_rows
@@ -61,9 +57,14 @@ from ._plan import typical_batches as typical_batches
 from ._plan_checks import check_batches as check_batches
 from ._selector import check_selector as check_selector
 from ._selector import selector_in_words as selector_in_words
+from ._shuffle import shuffled_beside as shuffled_beside
 from ._weights import check_temperature as check_temperature
 from .compute import crew_of as crew_of
 from .compute import kernel as kernel
 from .cut import center_count as center_count
 from .cut import centers_in_chain as centers_in_chain
 from .cut import nearest_centers as nearest_centers
+from .groups import Groups as Groups
+from .groups import read_groups as read_groups
+from .groups import swaps_apart as swaps_apart
+from .groups import warn_of_large_groups as warn_of_large_groups

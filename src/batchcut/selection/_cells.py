@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from batchcut._errors import invalid
 
-from ._groups import Groups
 from ._inputs import Ints
 from ._plan import BatchPlan
 from ._selector import Selector
+from .groups import Groups
 
 MOST_IN_CELL = 131_072
 """Samples of a cell: more make batches hardly harder, and take more memory and longer at a time."""

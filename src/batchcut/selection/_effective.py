@@ -37,9 +37,12 @@ _FEWEST_ANCHORS, _MOST_ANCHORS = 128, 512
 _CELLS = 1 << 22  # scores that an estimate takes for each side, unless that were too few or too many anchors
 _CELLS_AT_ONCE = 1 << 20
 _CELLS_KEPT = 1 << 23  # beyond, scores are computed twice rather than remembered
-_LEAST_EXPONENT = np.float32(-87)  # exp of less is no normal number in float32
+_LEAST_EXPONENT, _LEAST_IN_FLOAT64 = -87, -650  # exp of less is no normal number, or nearly none
 _ROUNDING = 1e-5  # the full batch must keep all
+_EPSILON = float(np.finfo(np.float32).eps)
 _TWO_SIDED_95 = 1.96
+
+Masses = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +126,7 @@ def effective_batch_size(
         batches: A plan, or (K, B) indices; where a batch is short, its row ends in -1.
         temperature: τ of the loss.
         anchors: How many samples to estimate it from, all if there are no more. None: 512 for small sets, 128 for
-            large ones, which tells sizes by about a fifth.
+            large ones, of which more may be needed to tell sizes apart: see the interval.
         seed: With `epoch`, what the anchors and the random batches are a function of.
         epoch: See `seed`.
         threads: How many threads work; None: one per processor. The result does not depend on it.
@@ -142,7 +145,7 @@ def effective_batch_size(
         sides = [_side(pairs, k, samples, len(used), order, starts[k], tau, crew) for k in range(2)]
         found = _batches_of(samples, rows, len(pairs))
         planned = [_planned(side, samples, found, tau) for side in sides]
-        return _compare(sides, planned, batch_sizes(len(pairs)), len(used))
+        return _compare(sides, planned, batch_sizes(len(pairs)), len(used), tau)
 
 
 def batch_sizes(count: int) -> Ints:
@@ -172,9 +175,10 @@ def _side(
     remembers = rows.shape[0] * candidates.shape[0] <= _CELLS_KEPT
     sizes = window_sizes(len(candidates) - 1)
 
-    def full(block: slice) -> tuple[Doubles, Floats | None]:
+    def full(block: slice) -> tuple[Doubles, Masses | None]:
         masses = _masses(rows[block], candidates, tau)
-        sums = (masses @ candidates).astype(np.float64) / masses.sum(axis=1, dtype=np.float64)[:, None]
+        sums = (masses.astype(np.float32, copy=False) @ candidates).astype(np.float64)
+        sums /= masses.sum(axis=1, dtype=np.float64)[:, None]
         gradients = (sums - candidates.take(samples[block], axis=0)) / tau
         return tangent(gradients, rows[block]), masses if remembers else None
 
@@ -232,16 +236,18 @@ def _batches_of(samples: Ints, batches: Ints, count: int) -> list[list[Ints]]:
     return found
 
 
-def _compare(sides: list[Side], planned: list[Doubles], sizes: Ints, population: int) -> EffectiveSize:
+def _compare(sides: list[Side], planned: list[Doubles], sizes: Ints, population: int, tau: float) -> EffectiveSize:
     """Where on the curve of random batches the planned ones lie, and how exactly that is known.
 
     The error is that of a U-statistic: an anchor counts by its own gradient, and as one of those that M is made of.
+    Gradients that are no longer than rounding makes them, as at the best embeddings, say nothing.
     """
     count = len(planned[0])
     own = np.sum([np.einsum("ad,ad->a", g, s.directions) for g, s in zip(planned, sides, strict=True)], axis=0)
     means, errors = np.sum([s.means for s in sides], axis=0), np.sum([s.errors for s in sides], axis=0)
     whole = float(means[:, -1].mean())
-    if not whole > 0:
+    # Weighted means of float32 rows are off by up to about ε, so gradients by ε / τ; all of them alike at worst.
+    if not whole > population * (_EPSILON / tau) ** 2:
         return EffectiveSize(size=math.nan, low=1.0, high=float(sizes[-1]), kept=math.nan, anchors=count)
     kept, curve = float(own.mean()) / whole, rising(means.mean(axis=0) / whole)
     size = size_at(kept, curve, sizes)
@@ -275,11 +281,14 @@ def tangent(vectors: npt.NDArray[Any], rows: npt.NDArray[Any]) -> Doubles:
     return np.asarray(vectors - np.einsum("ad,ad->a", vectors, wide)[:, None] * wide)
 
 
-def _masses(rows: Floats, candidates: Floats, tau: float) -> Floats:
+def _masses(rows: Floats, candidates: Floats, tau: float) -> Masses:
     """(r, N) softmax masses relative to the largest of each row, none of them zero."""
-    scores: Floats = rows @ candidates.T
+    scores: Masses = rows @ candidates.T
     scores -= scores.max(axis=1, keepdims=True)
-    scores *= np.float32(1 / tau)
-    np.maximum(scores, _LEAST_EXPONENT, out=scores)
+    least = _LEAST_EXPONENT
+    if 2 / tau > -least:  # what is cut off at the least counts alike, in batches that hold nothing above it
+        scores, least = scores.astype(np.float64), _LEAST_IN_FLOAT64
+    scores *= scores.dtype.type(1 / tau)
+    np.maximum(scores, least, out=scores)
     np.exp(scores, out=scores)
     return scores

@@ -5,9 +5,8 @@ import numpy as np
 from batchcut._errors import check_integer
 from batchcut._random import Stream, generator
 
-from ._groups import Groups, read_groups
 from ._inputs import Ints, check_batch_size
-from ._parting import part_groups
+from .groups import Groups, part_groups, read_groups
 
 
 def used_samples(count: int, *, unit: int, seed: int = 0, epoch: int = 0, drop_last: bool = True) -> Ints:

@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_flag, check_integer, check_positive, wrong_type
+from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_type
 from batchcut._files import reading, write_whole
 
 from ._archive import map_member, read_member
 from ._effective import EffectiveSize, effective_batch_size
-from ._inputs import Doubles, Ints
+from ._inputs import Doubles, Ints, as_array
 from ._plan_checks import (
     Setting,
     check_batches,
@@ -154,6 +154,8 @@ class BatchPlan:
         They are those that it was made from, or later ones, to see what it is worth by then. For `anchors` and
         `threads` see `effective_batch_size`.
         """
+        if (shape := as_array("u", u).shape)[:1] != (self.count,):
+            raise invalid("u", f"hold the {self.count} samples of the plan", f"shape {shape}")
         size = effective_batch_size(
             u,
             v,

@@ -4,16 +4,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batchcut._errors import check_flag, check_integer, invalid, wrong_type
+from batchcut._errors import check_flag, check_integer, check_progress, invalid
 from batchcut._progress import Progress, silent
 from batchcut._random import Stream, generator
 
 from ._epoch import batch_count, deal, shuffled_batches, used_samples
-from ._groups import Groups, read_groups
 from ._inputs import Ints, Pairs, as_array, check_batch_size, unit_pairs
-from ._parting import part_groups
 from ._weights import Weighting
 from .compute import Crew
+from .groups import Groups, part_groups, read_groups
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,8 +98,7 @@ def open_request(
     size = check_batch_size(batch_size, len(pairs))
     first, second = check_integer("seed", seed, at_least=0), check_integer("epoch", epoch, at_least=0)
     check_flag("drop_last", drop_last)
-    if progress is not None and not callable(progress):
-        raise wrong_type("progress", "be None or a function of one number", progress)
+    check_progress(progress)
     return Request(
         pairs=pairs,
         samples=_numbers(samples, len(pairs)),

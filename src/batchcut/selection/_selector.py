@@ -16,13 +16,13 @@ from batchcut._interrupts import interrupts_kept
 from batchcut._progress import Progress
 
 from ._epoch import batch_count
-from ._groups import Groups, count_group_pairs, warn_of_large_groups
 from ._inputs import Ints
 from ._plan import BatchPlan
 from ._request import Request, open_request
 from ._score import Chosen, score
 from ._weights import check_margin, check_temperature
 from .compute import crew_of
+from .groups import Groups, count_group_pairs, warn_of_large_groups
 
 _MOST_LETTERS, _FEW_LETTERS = 80, 40  # of the words for a setting
 

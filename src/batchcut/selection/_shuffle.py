@@ -9,12 +9,13 @@ from batchcut._errors import check_choice, check_integer, invalid
 from batchcut._interrupts import interruptible
 from batchcut._random import Stream
 
-from ._groups import Groups, in_common
 from ._inputs import Floats, Ints
+from ._plan import BatchPlan
 from ._request import Request
 from ._selector import Selector
 from ._subsets import draw_batches
 from .compute import kernel
+from .groups import Groups, in_common
 
 _MODES = ("without", "with", "fixed")
 _TRIES = 32  # places that a sample with a similar one in its batch tries
@@ -93,6 +94,26 @@ class Shuffle(Selector):
             drawn.append(draw_batches(samples, request.batch_size, self.per_step, rng, request.groups))
             request.report(step / steps)
         return np.concatenate(drawn)
+
+
+def shuffled_beside(plan: BatchPlan, u: object, v: object, *, groups: Groups | None) -> BatchPlan:
+    """Random batches of the size, seed, epoch and τ of a plan, to compare it with.
+
+    Args:
+        plan: what they stand beside.
+        u: (N, d) embeddings.
+        v: (N, d) those of the other side.
+        groups: what the plan keeps apart, and so do they: a batch of kin is harder than any that may be planned.
+    """
+    return Shuffle(temperature=plan.temperature)(
+        u,
+        v,
+        batch_size=plan.batch_size,
+        seed=plan.seed,
+        epoch=plan.epoch,
+        groups=groups,
+        drop_last=plan.drop_last,
+    )
 
 
 def part_similar(request: Request, batches: Ints) -> Ints:

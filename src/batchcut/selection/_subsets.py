@@ -7,9 +7,9 @@ import numpy as np
 
 from batchcut._errors import invalid
 
-from ._groups import Groups
 from ._inputs import Flags, Ints
 from .compute import kernel
+from .groups import Groups
 
 _MOST_BATCHES = 5_000_000
 

@@ -106,7 +106,8 @@ def pair_weights(
     With s(k, l) = u_k·v_l / τ, `subsec:spectral_clustering` bounds the paper's loss of a batch from below by
     Σ_{k<l} w(k, l) / (B(B−1)), where
 
-        w(k, l) = Σ_{(i,j) ∈ {(k,l), (l,k)}} log(1 + (B−1) e^{s(i,j) − s(i,i)}) + log(1 + (B−1) e^{s(j,i) − s(i,i)}).
+        w(k, l) = Σ_{(i,j) ∈ {(k,l), (l,k)}} log(1 + (B−1) e^{s(i,j) − s(i,i)})
+                                           + log(1 + (B−1) e^{s(j,i) − s(i,i)}).
 
     Beyond the result itself, memory is a few tiles of 512 rows. float64 in, float64 out; all else is float32.
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, shuffled_loss
+from batchcut.sampling import EmbeddingBank, PlannedBatchSampler, Sharding, momentum_for, shuffled_loss
 from batchcut.selection import BatchPlan
 
 from ._config import Config
@@ -51,7 +51,8 @@ class Batches:
     ) -> None:
         self.settings = config.selection
         self.averages = views and self.settings.average_views
-        self.bank = EmbeddingBank(samples, config.model.dim, device=device)
+        momentum = momentum_for(average_views=self.averages and self.records)
+        self.bank = EmbeddingBank(samples, config.model.dim, device=device, momentum=momentum)
         self.sharding = Sharding(rank=rank, world_size=world_size, mode=self.settings.sharing)
         self.epochs = config.epochs
         self.sampler = PlannedBatchSampler(

@@ -142,7 +142,8 @@ class SelectionSettings:
         planned_from: "bank": what was recorded while training, which is free; "pass": a pass over the training set
             before each plan; "training-pass": the same with batch norm in training mode, as the authors do.
         average_views: plan images by the mean of the embeddings of their two views, which are drawn anew each time, and
-            not by the views themselves. Pairs of features, which stay as they are, have no views.
+            not by the views themselves; what is recorded while training is averaged over epochs, too. Pairs of
+            features, which stay as they are, have no views.
         shuffled_epochs: how many first epochs are shuffled; None: one where planned from the bank, none otherwise.
         replan_every: plan anew every so many epochs.
         plan_ahead: the last share of an epoch, such as 0.1, in which the next plan is made in the background, from what

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection.compute import ALONE, crew_of
 from batchcut.selection.cut import _tuning as tuning
 from batchcut.selection.cut._order import alike_pools, center_count, chain, content_order, nearest_centers
+from batchcut.selection.groups import Groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import batchcut as bc
-from batchcut.selection._groups import Groups, read_groups
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import Crew, crew_of
 from batchcut.selection.cut import _tuning as tuning
 from batchcut.selection.cut._refine import _layout, kinship, pool_weights
 from batchcut.selection.cut._refine_kernels import Kin, disturb, improve, sum_by_batch
+from batchcut.selection.groups import Groups, read_groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchcut as bc
-from batchcut.selection._groups import read_groups
 from batchcut.selection._inputs import unit_pairs
 from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import ALONE, crew_of
 from batchcut.selection.cut import _tuning as tuning
 from batchcut.selection.cut._seek import _open, restless_share, seek
 from batchcut.selection.cut._seek_kernels import Pool, measure_hopes, move_estimates, sweep, weigh_own, weigh_row
+from batchcut.selection.groups import read_groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 LEAST = np.float32(1e-4)

@@ -16,7 +16,14 @@ def window_sizes(others: int) -> Ints:
 
 @kernel
 def walk_windows(
-    masses: Floats, along: Floats, own: Ints, order: Ints, starts: Ints, sizes: Ints, means: Doubles, errors: Doubles
+    masses: Floats | Doubles,
+    along: Floats,
+    own: Ints,
+    order: Ints,
+    starts: Ints,
+    sizes: Ints,
+    means: Doubles,
+    errors: Doubles,
 ) -> None:
     """Writes what each anchor keeps, on average, in random batches with each of the `sizes` of negatives.
 
@@ -49,7 +56,7 @@ def walk_windows(
 
 
 @kernel
-def _line_up(masses: Floats, along: Floats, own: int, order: Ints, start: int, out: Doubles) -> None:
+def _line_up(masses: Floats | Doubles, along: Floats, own: int, order: Ints, start: int, out: Doubles) -> None:
     """Writes masses and mass times projection of all candidates but the anchor's own, in order."""
     place = 0
     for k in range(len(order)):

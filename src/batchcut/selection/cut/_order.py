@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from batchcut._progress import Progress
-from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import Doubles, Floats, Ints, Pairs
 from batchcut.selection.compute import Crew, add_rows, batch_totals, kernel, most_similar, unit
+from batchcut.selection.groups import Groups
 
 from . import _tuning as tuning
 

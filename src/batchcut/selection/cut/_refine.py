@@ -6,11 +6,11 @@ from threading import get_ident
 import numpy as np
 
 from batchcut._progress import Progress, silent
-from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import Floats, Ints, Pairs
 from batchcut.selection._request import Request
 from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import ALONE, Crew, PoolWeights, weigh, weigh_fast
+from batchcut.selection.groups import Groups
 
 from . import _tuning as tuning
 from ._refine_kernels import Indices, Kin, count_meets, disturb, improve, sum_by_batch

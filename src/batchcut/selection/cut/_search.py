@@ -7,11 +7,11 @@ import numpy as np
 
 from batchcut._progress import Progress, silent
 from batchcut.selection._epoch import pool_bounds
-from batchcut.selection._groups import count_group_pairs
 from batchcut.selection._inputs import Ints
 from batchcut.selection._request import Request
 from batchcut.selection._score import Chosen, score
 from batchcut.selection.compute import ALONE
+from batchcut.selection.groups import count_group_pairs
 
 from . import _tuning as tuning
 from ._follow import follow_centers

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from batchcut.selection._groups import Groups
 from batchcut.selection._inputs import Floats, Ints, Pairs
 from batchcut.selection._weights import Weighting
 from batchcut.selection.compute import Crew, batch_totals, sum_weights, unit
+from batchcut.selection.groups import Groups
 
 from . import _tuning as tuning
 from ._refine import kinship, least_gain

@@ -15,8 +15,8 @@ from tests.selection._interrupts import interrupted_after
 import batchcut as bc
 from batchcut.sampling import PlannedBatchSampler
 from batchcut.selection._epoch import deal
-from batchcut.selection._groups import count_group_pairs, read_groups
-from batchcut.selection._repair import _layout, _measure, _swap, repair
+from batchcut.selection.groups._groups import count_group_pairs, read_groups
+from batchcut.selection.groups._repair import _layout, _measure, _swap, repair
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -156,6 +156,6 @@ def test_epochs_of_a_sampler_keep_samples_of_several_groups_apart(make_pairs: Ma
 @pytest.mark.alone
 def test_repair_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(16)
-    monkeypatch.setattr("batchcut.selection._repair._measure", lambda *_: time.sleep(5))
+    monkeypatch.setattr("batchcut.selection.groups._repair._measure", lambda *_: time.sleep(5))
     lists = [[i % 4, 4 + i % 5] for i in range(16)]
     assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=lists)) < 3

@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ._bank import EmbeddingBank
-from ._bank_file import room_beside
+from ._file import room_beside
+from ._recording import NOTHING
 
 _ROWS_AT_ONCE = 2048
 _UNIT_ENOUGH = 1e-3  # rows that were unit in float32 are off by up to this in half precision
-_NOTHING = 1e-6  # the length of a sum of two views that says nothing about its direction
 
 
 def rows_of(
@@ -59,7 +59,7 @@ def mean_of_views(u: Tensor, v: Tensor) -> Tensor:
     """
     u, v = _unit(u), _unit(v)
     total = u.float() + v.float()
-    nothing = total.norm(dim=1, keepdim=True) < _NOTHING
+    nothing = total.norm(dim=1, keepdim=True) < NOTHING
     return normalize(total.where(~nothing, u.float()), dim=1).to(u.dtype)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from batchcut._errors import check_integer, invalid, wrong_dtype, wrong_type
 
-from ._bank_file import LARGEST_COSINE, LATEST, NEVER
+from ._file import LARGEST_COSINE, LATEST, NEVER
 
 
 def check_bank_state(state: object, *, rows: int, width: int) -> None:

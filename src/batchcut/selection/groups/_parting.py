@@ -3,11 +3,11 @@
 import numpy as np
 
 from batchcut._interrupts import interruptible
+from batchcut.selection._inputs import Ints
+from batchcut.selection.compute import kernel
 
 from ._groups import Groups
-from ._inputs import Ints
 from ._repair import repair
-from .compute import kernel
 
 
 def part_groups(batches: Ints, groups: Groups | None) -> Ints:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from batchcut._errors import check_integer, invalid, wrong_type
+from batchcut.sampling._batch import usable
+from batchcut.sampling._distributed import Sharding
+from batchcut.sampling._together import Processes, Records
 from batchcut.selection import MOST_IN_CELL
 
 from ._bank import EmbeddingBank
-from ._batch import usable
-from ._distributed import Sharding
-from ._together import Processes, Records
 
 Ints = NDArray[np.int64]
 _KINDS = {torch.float32: "<f4", torch.float16: "<f2"}
@@ -46,6 +46,7 @@ class ShardedBank(EmbeddingBank):
         device: where the share lives; if left out, where the first embeddings recorded are, and the CPU where `dim` is
             given.
         path: a file of this process's own to map into memory, see `EmbeddingBank`.
+        momentum: see `EmbeddingBank`; means are taken when the banks are joined.
 
     Attributes:
         u: (share, dim) the embeddings of one side of the samples held here.
@@ -63,6 +64,7 @@ class ShardedBank(EmbeddingBank):
         dtype: torch.dtype = torch.float32,
         device: str | torch.device | None = None,
         path: str | Path | None = None,
+        momentum: float = 0.0,
     ) -> None:
         if not isinstance(sharding, Sharding):
             raise wrong_type("sharding", "be a Sharding", sharding)
@@ -70,7 +72,7 @@ class ShardedBank(EmbeddingBank):
         self.cell_samples = check_integer("cell_samples", cell_samples, at_least=2)
         self._waiting: list[_Block] = []
         check_integer("n", n, at_least=max(2, sharding.world_size))
-        super().__init__(n, dim, dtype=dtype, device=device, path=path)
+        super().__init__(n, dim, dtype=dtype, device=device, path=path, momentum=momentum)
 
     @property
     def held(self) -> range:

@@ -11,8 +11,8 @@ from tests.selection._interrupts import interrupted_after
 
 import batchcut as bc
 from batchcut.selection._epoch import deal
-from batchcut.selection._groups import Groups, count_group_pairs
-from batchcut.selection._parting import part_groups
+from batchcut.selection.groups._groups import Groups, count_group_pairs
+from batchcut.selection.groups._parting import part_groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 
@@ -101,5 +101,5 @@ def test_large_sets_keep_groups_apart(make_pairs: MakePairs) -> None:
 @pytest.mark.alone
 def test_parting_of_groups_can_be_interrupted(make_pairs: MakePairs, monkeypatch: pytest.MonkeyPatch) -> None:
     u, v = make_pairs(16)
-    monkeypatch.setattr("batchcut.selection._parting._part", lambda *_: time.sleep(5))
+    monkeypatch.setattr("batchcut.selection.groups._parting._part", lambda *_: time.sleep(5))
     assert interrupted_after(lambda: bc.Shuffle()(u, v, batch_size=4, groups=[i % 4 for i in range(16)])) < 3

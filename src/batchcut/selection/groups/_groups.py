@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from batchcut._errors import invalid, wrong_dtype, wrong_type
-
-from ._inputs import Flags, Ints, as_array
-from .compute import kernel
+from batchcut.selection._inputs import Flags, Ints, as_array
+from batchcut.selection.compute import kernel
 
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 
@@ -188,10 +187,11 @@ def warn_of_large_groups(groups: Groups | None, batches: int, *, stacklevel: int
     sizes = np.zeros(1, np.int64) if groups is None else np.bincount(groups.codes)
     large = int((sizes > batches).sum())
     if large:
-        then = "some of them share a batch, and plan.group_pairs counts the pairs"
+        least = f"at least {sizes.max() - batches} samples are left out of each epoch, others each time"
+        then = least if drop_conflicts else "some of them share a batch, and plan.group_pairs counts the pairs"
         warnings.warn(
             f"{large} of the groups have more members than there are batches, {batches}, the largest {sizes.max()}: "
-            f"{'some of them are left out of each epoch, others each time' if drop_conflicts else then}",
+            f"{then}",
             RuntimeWarning,
             stacklevel=stacklevel + 1,
         )

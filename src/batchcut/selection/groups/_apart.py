@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._inputs import Ints
+from batchcut.selection._inputs import Ints
 
 
 class Swap(NamedTuple):

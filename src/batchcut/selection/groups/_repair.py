@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from batchcut._interrupts import interruptible
+from batchcut.selection._inputs import Flags, Ints
+from batchcut.selection.compute import kernel
 
 from ._groups import Groups, in_common
-from ._inputs import Flags, Ints
-from .compute import kernel
 
 Numbers = npt.NDArray[np.uint64]
 

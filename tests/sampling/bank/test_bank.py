@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from tests.sampling._helpers import DIM, data_set, filled, pairs
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 from torch.utils.data import DataLoader
 
 from batchcut.sampling import EmbeddingBank, Indexed
@@ -29,6 +31,52 @@ def test_keeps_the_last_of_each_sample() -> None:
     assert bank.coverage == pytest.approx(0.8)
     assert len(bank) == 5
     assert repr(bank) == "EmbeddingBank(5, 6, dtype=torch.float32, coverage=80.0%)"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["compiled", "by torch"])
+def test_with_a_momentum_means_are_kept(dtype: torch.dtype) -> None:
+    bank = EmbeddingBank(4, DIM, momentum=0.75, dtype=dtype)
+    first, second = pairs(3), pairs(3, seed=1)
+    bank.record(torch.arange(3), *first)
+    near = partial(torch.testing.assert_close, rtol=0, atol=1e-6 if dtype == torch.float32 else 2e-2)
+    near(bank.u[:3].float(), first[0])
+    bank.record(torch.tensor([2, 3, 0]), *(7 * side for side in second))  # lengths do not matter
+    for kept, old, new in zip((bank.u, bank.v), first, second, strict=True):
+        expected = normalize(torch.stack([old[0] + new[2] / 3, 3 * old[1], old[2] + new[0] / 3]), dim=1)
+        near(kept[:3].float(), expected)
+        near(kept[3].float(), 7 * new[1])
+    assert bank.age.tolist() == [0, 1, 0, 0]
+    cosines = [(old[i] @ new[k]).item() for old, new in zip(first, second, strict=True) for i, k in ((2, 0), (0, 2))]
+    assert bank.agreement.item() == pytest.approx(sum(cosines) / 4, abs=2e-3)
+    assert repr(bank).startswith(f"EmbeddingBank(4, 6, dtype={dtype}, momentum=0.75, ")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["compiled", "by torch"])
+def test_of_views_that_cancel_out_the_new_one_is_kept(dtype: torch.dtype) -> None:
+    bank = EmbeddingBank(2, 2, momentum=0.5, dtype=dtype)
+    one = torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+    bank.record(torch.arange(2), one, one)
+    bank.record(torch.arange(2), -one, one)
+    assert bank.u.tolist() == (-one).tolist()
+    torch.testing.assert_close(bank.v.float(), normalize(one, dim=1), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize("length", [1e-30, 1e25])
+def test_rows_whose_squares_leave_float32_spoil_nothing(length: float, momentum: float) -> None:
+    bank = EmbeddingBank(3, DIM, momentum=momentum)
+    u, v = pairs(3)
+    bank.record(torch.arange(3), u * torch.tensor([[1], [length], [1]]), v)
+    for seed in (1, 2):
+        bank.record(torch.arange(3), *pairs(3, seed=seed))
+    torch.testing.assert_close(bank.u.norm(dim=1), torch.ones(3))
+    assert -1 <= bank.agreement <= 1
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, torch.nan])
+def test_no_share_is_no_momentum(momentum: float) -> None:
+    with pytest.raises(ValueError, match=r"^momentum must be at least 0 and below 1; got "):
+        EmbeddingBank(4, momentum=momentum)
 
 
 def test_record_takes_any_precision_and_keeps_no_graph() -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 import batchcut as bc
 from batchcut.selection._epoch import deal
-from batchcut.selection._groups import Groups, count_group_pairs, read_groups
+from batchcut.selection.groups._groups import Groups, count_group_pairs, read_groups
 
 MakePairs = Callable[..., tuple[Any, Any]]
 

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from batchcut._errors import invalid
 from batchcut._files import check_room, make_once, try_lock, write_whole
-
-from ._batch import usable
+from batchcut.sampling._batch import usable
 
 _MAGIC = b"batchcut bank 2\n"
 _NUMBERS = [(name, "<i8") for name in ("n", "dim", "itemsize", "clock")]
@@ -121,6 +120,7 @@ def _leave_out_damaged(path: Path, storage: Storage) -> None:
             good = (at[some] >= 0) & (at[some] < clock)
             good &= usable(storage.u[start + some]) & usable(storage.v[start + some])
             at[some[~good]] = NEVER
+            storage.u[start + some[~good]] = storage.v[start + some[~good]] = 0
             damaged += (start + some[~good]).tolist()
     if damaged:
         more = ", ..." if len(damaged) > _MOST_NAMED else ""

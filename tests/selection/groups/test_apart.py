@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from batchcut.selection._apart import swaps_apart
+from batchcut.selection.groups._apart import swaps_apart
 
 
 def after(cells: list[list[int]], room: list[int]) -> list[list[int]]:
