@@ -17,7 +17,7 @@ from ._shards import Array, Ints, Rows, Shard
 
 _RULE = "be a whole .parquet file with lists of floats in u and v"
 _GROUPS = "hold an integer or a string for each sample in the column group"
-_NUMBERS_AT_ONCE = 1 << 20  # of a side
+_NUMBERS_AT_ONCE = 1 << 16  # of a side; of larger pieces, the system's allocator keeps many times their memory
 
 
 @dataclass(frozen=True)
