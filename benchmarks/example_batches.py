@@ -14,6 +14,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.pages.markdown import table_of
+
 from batchcut.data import load_functions
 from batchcut.selection import BatchPlan
 
@@ -30,12 +32,8 @@ def example_batches(plan: BatchPlan, sentences: list[str], *, seed: int = 0) -> 
 
 def table(facts: dict[str, Any]) -> str:
     """Both batches side by side."""
-    lines = ["| of a shuffled batch | of a planned batch |", "|---|---|"]
-    lines += [
-        f"| {_escaped(left)} | {_escaped(right)} |"
-        for left, right in zip(facts["shuffled"], facts["planned"], strict=True)
-    ]
-    return "\n".join(lines)
+    rows = (map(_escaped, row) for row in zip(facts["shuffled"], facts["planned"], strict=True))
+    return table_of(("of a shuffled batch", "of a planned batch"), rows)
 
 
 def _escaped(text: str) -> str:
