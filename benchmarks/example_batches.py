@@ -22,10 +22,10 @@ from batchcut.selection import BatchPlan
 SHOWN = 8
 
 
-def example_batches(plan: BatchPlan, sentences: list[str], *, seed: int = 0) -> dict[str, list[str]]:
+def example_batches(plan: BatchPlan, sentences: list[str]) -> dict[str, list[str]]:
     """Some sentences of a random batch and of the batch of median loss."""
     median = plan.batches[np.argsort(plan.losses, kind="stable")[len(plan) // 2]]
-    random = np.random.default_rng(seed).choice(plan.count, SHOWN, replace=False)
+    random = np.random.default_rng(0).choice(plan.count, SHOWN, replace=False)
     chosen = {"shuffled": random, "planned": median[:SHOWN]}
     return {name: [sentences[i] for i in rows] for name, rows in chosen.items()}
 
