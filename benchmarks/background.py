@@ -52,8 +52,6 @@ EXTRAS: dict[str, Extra | None] = {
     "trained, weight 1": Extra(rows="trained", share=1, weight=1),
     "old, push 2": Extra(rows="old", push=2),
     "old, weight 1, push 2": Extra(rows="old", share=1, weight=1, push=2),
-    "old, weight 8": Extra(rows="old", share=1, weight=8),
-    "fresh, weight 8": Extra(rows="fresh", share=1, weight=8),
 }
 PLANS: dict[str, Planner] = {"shuffled": shuffled, "Spectral": spectral, "Cut": planned}
 OWN = ("shuffled", "Cut")  # runs by whose embeddings gradients are compared
@@ -62,13 +60,12 @@ RUNS = [
     ("shuffled", "old"),
     ("shuffled", "old, weight 1"),
     ("shuffled", "old, weight 1, push 2"),
-    ("shuffled", "old, weight 8"),
     ("shuffled", "trained, weight 1"),
     ("Cut", "nothing"),
     ("Cut", "old"),
     ("Cut", "old, push 2"),
 ]
-ONCE = [("shuffled", "fresh, weight 1"), ("shuffled", "fresh, weight 8"), ("Cut", "fresh"), ("Cut", "trained")]
+ONCE = [("shuffled", "fresh, weight 1"), ("Cut", "fresh"), ("Cut", "trained")]
 SHOWN = {
     ("full batch", "nothing"): "full batch",
     ("shuffled", "nothing"): "shuffled",
