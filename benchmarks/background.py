@@ -1,13 +1,13 @@
-"""Why a background helps planned batches and hurts shuffled ones: mass, gradient, geometry and errors, by kinds.
+"""Why a background helps planned batches and hurts shuffled ones: mass, gradient and errors, by kinds.
 
 `background.py NAME` trains two small towers (loops/towers.py) on some of the training rows of NAME, an .npz file of
 pairs or "functions", by shuffled and by planned batches, with several kinds of further candidates. Kinds are cells of
 k-means on the embeddings after the first epoch, which is shuffled and the same for all runs of a seed. Of each run it
-tells, after each epoch, how often a held-out row finds a wrong partner of its own kind or of another, and how far the
-kinds have turned; of the embeddings of some epochs, what batches of each sort hold of the full-batch gradient, in two
-parts: that of the negatives of the anchor's own kind, and of other kinds. With `--output`, figures are stored as JSON,
-and a set that is there already is not measured again; with `--picture`, they are drawn. `--states` keeps the
-weights, so that runs need not be made again.
+tells, after each epoch, how often a held-out row finds a wrong partner of its own kind or of another; of the
+embeddings of some epochs, what batches of each sort hold of the full-batch gradient, in two parts: that of the
+negatives of the anchor's own kind, and of other kinds. With `--output`, figures are stored as JSON, and a set that is
+there already is not measured again; with `--picture`, they are drawn. `--states` keeps the weights, so that runs need
+not be made again.
 """
 
 import argparse
@@ -52,8 +52,6 @@ EXTRAS: dict[str, Extra | None] = {
     "trained, weight 1": Extra(rows="trained", share=1, weight=1),
     "old, push 2": Extra(rows="old", push=2),
     "old, weight 1, push 2": Extra(rows="old", share=1, weight=1, push=2),
-    "old, weight 8": Extra(rows="old", share=1, weight=8),
-    "fresh, weight 8": Extra(rows="fresh", share=1, weight=8),
 }
 PLANS: dict[str, Planner] = {"shuffled": shuffled, "Spectral": spectral, "Cut": planned}
 OWN = ("shuffled", "Cut")  # runs by whose embeddings gradients are compared
@@ -62,13 +60,12 @@ RUNS = [
     ("shuffled", "old"),
     ("shuffled", "old, weight 1"),
     ("shuffled", "old, weight 1, push 2"),
-    ("shuffled", "old, weight 8"),
     ("shuffled", "trained, weight 1"),
     ("Cut", "nothing"),
     ("Cut", "old"),
     ("Cut", "old, push 2"),
 ]
-ONCE = [("shuffled", "fresh, weight 1"), ("shuffled", "fresh, weight 8"), ("Cut", "fresh"), ("Cut", "trained")]
+ONCE = [("shuffled", "fresh, weight 1"), ("Cut", "fresh"), ("Cut", "trained")]
 SHOWN = {
     ("full batch", "nothing"): "full batch",
     ("shuffled", "nothing"): "shuffled",
@@ -78,7 +75,6 @@ SHOWN = {
     ("Cut", "nothing"): "Cut",
     ("Cut", "old"): "Cut, background",
 }
-SINGLE = 16  # batches whose own gradients are looked at, one by one
 
 States = list[list[Tensor]]
 
@@ -128,22 +124,6 @@ def towers_at(data: Split, weights: list[Tensor]) -> Towers:
 def find_kinds(units: list[Tensor], count: int, seed: int) -> KMeans:
     """k-means of the sums of the two sides."""
     return KMeans(count, n_init=1, random_state=seed).fit((units[0] + units[1]).numpy())
-
-
-def geometry(units: list[Tensor], before: list[Tensor], kinds: Ints) -> Row:
-    """How far samples and kinds have turned since before, and how often a row is nearest to another kind's centre.
-
-    Kinds are told by their centres on the other side.
-    """
-    now, then = (_centers(sides, kinds) for sides in (units, before))
-    weights = torch.bincount(torch.from_numpy(kinds)).double()
-    turned = torch.stack([(a * b).sum(dim=1) for a, b in zip(now, then, strict=True)]).mean(dim=0).double()
-    wrong = [(units[k] @ now[1 - k].T).argmax(dim=1).numpy() != kinds for k in range(2)]
-    return {
-        "agreement": float(torch.stack([(a * b).sum(dim=1) for a, b in zip(units, before, strict=True)]).mean()),
-        "centers": float((turned * weights).sum() / weights.sum()),
-        "misplaced": float(np.mean(wrong)),
-    }
 
 
 def errors(units: list[Tensor], kinds: Ints) -> Row:
@@ -217,7 +197,7 @@ def compare(towers: Towers, before: Towers, inputs: list[Tensor], kinds: Ints, b
     labels, count = torch.from_numpy(kinds), len(kinds)
     whole, mass = pushes(units, torch.arange(count)[None], labels, None)
     targets = [weight_gradient(towers, inputs, part) for part in whole]
-    full, centers = targets[0] + targets[1], _center_push(whole, units, labels)
+    full = targets[0] + targets[1]
     shares = {"kept_in_kind": _along(targets[0], full), "kept_other": _along(targets[1], full)}
     rows: list[Row] = [{"plan": "full batch", "extra": "nothing"} | _masses(mass) | shares]
     plans = {name: PLANS[name](units[0].numpy(), units[1].numpy(), batch_size, seed, 0) for name in OWN}
@@ -234,9 +214,7 @@ def compare(towers: Towers, before: Towers, inputs: list[Tensor], kinds: Ints, b
         row: Row = {"plan": plan, "extra": extra} | _masses(mass)
         row |= {"kept_in_kind": scale * _along(found[0], full), "kept_other": scale * _along(found[1], full)}
         row |= {f"of_{name}": scale * _along(found[k], targets[k]) for k, name in enumerate(("in_kind", "other"))}
-        row["of_centers"] = scale * _along(_center_push(parts, units, labels), centers)
         row["cosine"] = float(torch.cosine_similarity(found[0] + found[1], full, dim=0))
-        row["single_cosine"] = _single_cosine(towers, inputs, units, batches, labels, far, full)
         rows.append(row)
     return rows
 
@@ -245,68 +223,19 @@ def _masses(mass: Tensor) -> Row:
     return {"mass_in_kind": float(mass[0]), "mass_other": float(mass[1])}
 
 
-def _single_cosine(
-    towers: Towers,
-    inputs: list[Tensor],
-    units: list[Tensor],
-    batches: Tensor,
-    kinds: Tensor,
-    far: Far | None,
-    full: Tensor,
-) -> float:
-    """The mean cosine of the gradient of one batch and that of the full batch."""
-    cosines = []
-    for place in range(min(SINGLE, len(batches))):
-        some = slice(place, place + 1)
-        one = None if far is None else far._replace(samples=far.samples[some], rows=[side[some] for side in far.rows])
-        parts, _ = pushes(units, batches[some], kinds, one)
-        members = batches[place] if one is None else torch.cat([batches[place], one.samples[0]]).unique()
-        pushed = [(parts[0][k] + parts[1][k])[members] for k in range(2)]
-        gradient = weight_gradient(towers, [side[members] for side in inputs], pushed)
-        cosines.append(float(torch.cosine_similarity(gradient, full, dim=0)))
-    return float(np.mean(cosines))
-
-
-def _center_push(parts: list[list[Tensor]], units: list[Tensor], kinds: Tensor) -> Tensor:
-    """The push on the centre of each kind and side: the mean of that on its samples, along the sphere, times √n."""
-    found = []
-    for k in range(2):
-        pushed = parts[0][k] + parts[1][k]
-        pushed = pushed - (pushed * units[k]).sum(dim=1, keepdim=True) * units[k]
-        sums = torch.zeros(int(kinds.max()) + 1, pushed.shape[1]).index_add_(0, kinds, pushed)
-        found.append(sums / torch.bincount(kinds)[:, None].clamp(min=1).sqrt())
-    return torch.cat(found).flatten().double()
-
-
 def _along(gradient: Tensor, target: Tensor) -> float:
     return float(gradient @ target / target.square().sum())
 
 
-def _centers(units: list[Tensor], kinds: Ints) -> list[Tensor]:
-    labels = torch.from_numpy(kinds).long()
-    return [
-        normalize(torch.zeros(int(labels.max()) + 1, side.shape[1]).index_add_(0, labels, side), dim=1)
-        for side in units
-    ]
-
-
-def follow(data: Split, some: list[Tensor], states: States, kinds: list[KMeans]) -> list[Row]:
-    """Of each epoch: how many held-out rows find their partner, and by each number of kinds, errors and geometry.
-
-    Geometry is that of some training rows, from which the kinds were found.
-    """
+def follow(data: Split, states: States, kinds: list[KMeans]) -> list[Row]:
+    """Of each epoch: how many held-out rows find their partner, and by each number of kinds, what the others find."""
+    first = towers_at(data, states[0]).units(data.held)
+    labels = {str(len(found.cluster_centers_)): found.predict((first[0] + first[1]).numpy()) for found in kinds}
     rows: list[Row] = []
-    before, first = (towers_at(data, states[0]).units(part) for part in (some, data.held))
     for epoch, weights in enumerate(states, start=1):
-        towers = towers_at(data, weights)
-        units, held = towers.units(some), towers.units(data.held)
-        by_kinds = {}
-        for found in kinds:
-            labels = found.predict((first[0] + first[1]).numpy()).astype(np.int64)
-            moved = geometry(units, before, found.labels_.astype(np.int64))
-            by_kinds[str(len(found.cluster_centers_))] = errors(held, labels) | moved
+        held = towers_at(data, weights).units(data.held)
+        by_kinds = {count: errors(held, own.astype(np.int64)) for count, own in labels.items()}
         rows.append({"epoch": epoch, "top1": top1(held), "kinds": by_kinds})
-        before = units
     return rows
 
 
@@ -371,7 +300,7 @@ def measure(data: Split, options: argparse.Namespace, store: Path) -> Row:
             if options.only_stored and not _place(store, plan, extra, seed).exists():
                 continue
             states = states_of(data, plan, extra, seed=seed, **how)
-            run = {"plan": plan, "extra": extra, "seed": seed, "epochs": follow(data, some, states, kinds)}
+            run = {"plan": plan, "extra": extra, "seed": seed, "epochs": follow(data, states, kinds)}
             facts["runs"].append(run)
             print(plan, extra, seed, *(f"{row['top1']:.2%}" for row in run["epochs"]), flush=True)
         if seed == options.seeds[0]:
@@ -400,9 +329,7 @@ def main() -> None:
     parser.add_argument("data", help='.npz file with train_u and train_v, or "functions"')
     parser.add_argument("--seeds", type=int, nargs="+", default=[70, 71, 72])
     parser.add_argument("--kinds", type=int, nargs="+", default=[64], help="numbers of kinds; the first is drawn")
-    parser.add_argument(
-        "--samples", type=int, default=4096, help="training rows that kinds, geometry and gradients are of"
-    )
+    parser.add_argument("--samples", type=int, default=4096, help="training rows that kinds and gradients are of")
     parser.add_argument("--looked-at", type=int, nargs="+", default=[5], help="epochs after which they are")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=6)

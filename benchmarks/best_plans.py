@@ -69,7 +69,7 @@ def swapped(table: GradientTable, batches: Ints, *, sweeps: int, closed: NDArray
     if closed is not None:
         masses[:, closed] = 0
     # Row 0 of all that follows are masses, row 1 masses times what they keep.
-    cells = np.stack([masses, masses * (table.along + table.pushed)])
+    cells = np.stack([masses, masses * table.moved])
     columns = np.ascontiguousarray(cells.swapaxes(2, 3))
     order = np.array(batches).ravel()
     for _ in range(sweeps):

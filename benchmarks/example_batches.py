@@ -14,28 +14,26 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.pages.markdown import table_of
+
 from batchcut.data import load_functions
 from batchcut.selection import BatchPlan
 
 SHOWN = 8
 
 
-def example_batches(plan: BatchPlan, sentences: list[str], *, seed: int = 0) -> dict[str, list[str]]:
+def example_batches(plan: BatchPlan, sentences: list[str]) -> dict[str, list[str]]:
     """Some sentences of a random batch and of the batch of median loss."""
     median = plan.batches[np.argsort(plan.losses, kind="stable")[len(plan) // 2]]
-    random = np.random.default_rng(seed).choice(plan.count, SHOWN, replace=False)
+    random = np.random.default_rng(0).choice(plan.count, SHOWN, replace=False)
     chosen = {"shuffled": random, "planned": median[:SHOWN]}
     return {name: [sentences[i] for i in rows] for name, rows in chosen.items()}
 
 
 def table(facts: dict[str, Any]) -> str:
     """Both batches side by side."""
-    lines = ["| of a shuffled batch | of a planned batch |", "|---|---|"]
-    lines += [
-        f"| {_escaped(left)} | {_escaped(right)} |"
-        for left, right in zip(facts["shuffled"], facts["planned"], strict=True)
-    ]
-    return "\n".join(lines)
+    rows = (map(_escaped, row) for row in zip(facts["shuffled"], facts["planned"], strict=True))
+    return table_of(("of a shuffled batch", "of a planned batch"), rows)
 
 
 def _escaped(text: str) -> str:

@@ -100,7 +100,6 @@ VARIANTS = {
     "Cut, 96 fresh, 15 % of the mass": _of_last(trainer=FreshNegatives.of(count=96, share=0.15)),
     "shuffled, 96 fresh negatives": Variant("shuffled", SHUFFLED, FreshNegatives.of(count=96)),
     "shuffled, 96 negatives with gradient": Variant("shuffled", SHUFFLED, TrainedNegatives.of(count=96)),
-    "Cut, 96 negatives with gradient": _of_last(trainer=TrainedNegatives.of(count=96)),
     "Cut, running statistics": _of_last(convert=by_running_statistics),
     "shuffled, width 32": Variant("shuffled, width 32", _with(SHUFFLED, model__width="32")),
     "Cut, width 32": Variant("shuffled, width 32", _with(PLANNED, model__width="32")),

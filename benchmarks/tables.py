@@ -25,6 +25,7 @@ from benchmarks.pages import (
     selection_report,
     training_report,
 )
+from benchmarks.pages.markdown import table_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -45,41 +46,33 @@ class Source(NamedTuple):
 
 def training_table(facts: Facts) -> str:
     """Retrieval of pairs at equal steps, from `training.py --output`; images have a page of their own."""
-    lines = ["| data | objective | batches | seeds | top-1 | gain | steps to the shuffled result | time added |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
+    heads = ("data", "objective", "batches", "seeds", "top-1", "gain", "steps to the shuffled result", "time added")
+    rows = []
     for row in (row for row in facts["summary"] if not row["data"].startswith("images")):
         spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.2f}"
         top1 = f"{100 * row['top1']:.2f}{spread} %"
         share = "not reached by all" if row["share_of_steps"] is None else f"{row['share_of_steps']:.0%}"
         gain = "–" if row["gain"] is None else f"{100 * row['gain']:+.2f}"
-        cells = (
-            row["data"],
-            row["objective"],
-            row["method"],
-            row["seeds"],
-            top1,
-            gain,
-            share,
-            _percent(row, "added_time"),
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+        about = (row["data"], row["objective"], row["method"], row["seeds"])
+        rows.append((*about, top1, gain, share, _percent(row, "added_time")))
+    return table_of(heads, rows)
 
 
 def overhead_table(facts: Facts) -> str:
     """What is added to an epoch, from `overhead.py --json`."""
     images = "CIFAR-100 images" if facts["real"] else "images of noise"
     steps = f"{facts['steps']} steps of {1000 * facts['step']:.1f} ms, {facts['timed']} of each loop timed"
-    lines = [f"{facts['images']:,} {images}, B = {facts['batch_size']}, {steps}.", ""]
-    lines += ["| part | seconds of an epoch | share of the epoch |", "|---|---|---|"]
-    lines += [f"| the epoch, shuffled | {facts['epoch']:.2f} | |"]
     parts = ("recording", "planning", "sampling")
-    lines += [f"| {name} | {facts[name]:.3f} | {facts[name] / facts['epoch']:.2%} |" for name in parts]
     added = f"{facts['added']:.2%} by the clock, {facts['cpu_added']:.2%} of the processors' time"
-    lines += [f"| together | {facts['added'] * facts['epoch']:.3f} | {added} |"]
     background = facts["steps"] * facts["background"]
-    lines += [f"| the background, where it is on | {background:.3f} | {background / facts['epoch']:.2%} |"]
-    return "\n".join(lines)
+    rows = [
+        ("the epoch, shuffled", f"{facts['epoch']:.2f}", ""),
+        *((name, f"{facts[name]:.3f}", f"{facts[name] / facts['epoch']:.2%}") for name in parts),
+        ("together", f"{facts['added'] * facts['epoch']:.3f}", added),
+        ("the background, where it is on", f"{background:.3f}", f"{background / facts['epoch']:.2%}"),
+    ]
+    about = f"{facts['images']:,} {images}, B = {facts['batch_size']}, {steps}."
+    return "\n".join([about, "", table_of(("part", "seconds of an epoch", "share of the epoch"), rows)])
 
 
 def plan_ahead_table(facts: Facts) -> str:
@@ -87,38 +80,38 @@ def plan_ahead_table(facts: Facts) -> str:
     if "waiting" not in facts:
         return ABSENT
     waiting = facts["waiting"]
-    lines = ["| data | `plan_ahead` | waits, s | epoch, s | share | at most | top-1 |", "|---" * 7 + "|"]
+    rows = []
     for row in waiting["summary"]:
         most = f"{row['most']:.1%}" if "most" in row else "–"
         cells = [row["set"], f"{row['plan_ahead']:g}", f"{row['waited']:.3f}", f"{row['epoch']:.2f}"]
-        cells += [f"{row['share']:.2%}", most, f"{_spread(row['top1'], row['spread'])} %"]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append([*cells, f"{row['share']:.2%}", most, f"{_spread(row['top1'], row['spread'])} %"])
+    made = table_of(("data", "`plan_ahead`", "waits, s", "epoch, s", "share", "at most", "top-1"), rows)
     seeds = max(row["seeds"] for row in waiting["summary"])
-    return "\n".join([*lines, "", f"{waiting['epochs']} epochs, {seeds} seeds: means ± standard deviation."])
+    return "\n".join([made, "", f"{waiting['epochs']} epochs, {seeds} seeds: means ± standard deviation."])
 
 
 def batch_norm_table(facts: Facts) -> str:
     """Scores with batch norm and without, from `batch_norm.py --json`."""
-    lines = ["| norm | batches | top-1 | with new statistics | variance share |", "|---|---|---|---|---|"]
+    rows = []
     for row in facts["summary"]:
-        spread = "" if row["spread"] is None else f" ± {100 * row['spread']:.1f}"
-        cells = (row["norm"], row["method"], f"{100 * row['top1']:.1f}{spread} %")
-        lines.append(f"| {' | '.join(cells)} | {_percent(row, 'renewed')} | {_percent(row, 'variance')} |")
+        top1 = f"{_spread(row['top1'], row['spread'])} %"
+        rows.append((row["norm"], row["method"], top1, _percent(row, "renewed"), _percent(row, "variance")))
+    made = table_of(("norm", "batches", "top-1", "with new statistics", "variance share"), rows)
     seeds = {row["seeds"] for row in facts["summary"]}
-    return "\n".join([*lines, "", f"{facts['epochs']} epochs, {max(seeds)} seeds: means ± standard deviation."])
+    return "\n".join([made, "", f"{facts['epochs']} epochs, {max(seeds)} seeds: means ± standard deviation."])
 
 
 def effective_size_table(facts: Facts) -> str:
     """Effective sizes by several gradients, from `effective_size.py --output`."""
     epochs = sorted({row["epochs"] for row in facts["rows"]})
     kinds = list(dict.fromkeys(row["batches"] for row in facts["rows"]))
-    heads = [f"{kind}, after {epoch}" for kind in kinds for epoch in epochs]
-    lines = [f"| gradient with respect to | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    heads = ["gradient with respect to", *(f"{kind}, after {epoch}" for kind in kinds for epoch in epochs)]
+    rows = []
     found = {(row["by"], row["batches"], row["epochs"]): row for row in facts["rows"]}
     for by in dict.fromkeys(row["by"] for row in facts["rows"]):
-        cells = [_size(found.get((by, kind, epoch))) for kind in kinds for epoch in epochs]
-        lines.append(f"| {'`effective_batch_size`' if by == 'effective_batch_size' else by} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        cells = (_size(found.get((by, kind, epoch))) for kind in kinds for epoch in epochs)
+        rows.append(["`effective_batch_size`" if by == "effective_batch_size" else by, *cells])
+    return table_of(heads, rows)
 
 
 PLANS = ["full batch", "shuffled", "Cut"]
@@ -137,8 +130,9 @@ EXTRAS = {
 
 def background_runs_table(facts: Facts) -> str:
     """What further candidates bring to shuffled and planned batches, from `background.py --output`."""
-    lines = ["| data | batches | further candidates | seeds | top-1 | gain | wrong, another kind | wrong, own kind |"]
-    lines += ["|---" * 8 + "|"]
+    heads = ["data", "batches", "further candidates", "seeds", "top-1", "gain"]
+    heads += ["wrong, another kind", "wrong, own kind"]
+    rows = []
     for data, found in facts.items():
         keys = dict.fromkeys((run["plan"], run["extra"]) for run in found["runs"] if run["extra"] in EXTRAS)
         for plan, extra in sorted(keys, key=lambda key: (PLANS.index(key[0]), list(EXTRAS).index(key[1]))):
@@ -147,57 +141,53 @@ def background_runs_table(facts: Facts) -> str:
             last = [run["epochs"][-1] for run in runs]
             gains = [run["epochs"][-1]["top1"] - plain[run["seed"]]["epochs"][-1]["top1"] for run in runs]
             kinds = [next(iter(row["kinds"].values())) for row in last]
-            cells = [data, plan, EXTRAS[extra], str(len(runs)), f"{_mean(row['top1'] for row in last):.1f}"]
-            cells.append("–" if extra == "nothing" else f"{_mean(gains):+.1f}")
-            cells += [f"{_mean(row[name] for row in kinds):.1f}" for name in ("wrong_kind", "wrong_in_kind")]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            top1, gain = _mean(row["top1"] for row in last), "–" if extra == "nothing" else f"{_mean(gains):+.1f}"
+            wrong = (f"{_mean(row[name] for row in kinds):.1f}" for name in ("wrong_kind", "wrong_in_kind"))
+            rows.append([data, plan, EXTRAS[extra], len(runs), f"{top1:.1f}", gain, *wrong])
+    return table_of(heads, rows)
 
 
 def background_gradients_table(facts: Facts) -> str:
     """What batches keep of the full-batch gradient by the negatives of two sorts, from `background.py --output`."""
     heads = ["batches", "further candidates", "mass, own kind", "mass, other kinds", "kept, own kind"]
     heads += ["kept, other kinds", "of the own-kind part", "of the other part", "cosine"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    rows = facts["pairs"]["gradients"]
-    asked = ("Cut", max(row["epoch"] for row in rows), rows[0]["kinds"])
-    shown = [row for row in rows if (row["of"], row["epoch"], row["kinds"]) == asked and row["extra"] in EXTRAS]
+    found = facts["pairs"]["gradients"]
+    asked = ("Cut", max(row["epoch"] for row in found), found[0]["kinds"])
+    shown = [row for row in found if (row["of"], row["epoch"], row["kinds"]) == asked and row["extra"] in EXTRAS]
     names = ("mass_in_kind", "mass_other", "kept_in_kind", "kept_other", "of_in_kind", "of_other", "cosine")
-    for row in sorted(shown, key=lambda row: (PLANS.index(row["plan"]), list(EXTRAS).index(row["extra"]))):
-        cells = [row["plan"], EXTRAS[row["extra"]], *(f"{row[name]:.3f}" if name in row else "1" for name in names)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        [row["plan"], EXTRAS[row["extra"]], *(f"{row[name]:.3f}" if name in row else "1" for name in names)]
+        for row in sorted(shown, key=lambda row: (PLANS.index(row["plan"]), list(EXTRAS).index(row["extra"])))
+    ]
+    return table_of(heads, rows)
 
 
 def best_plans_table(facts: Facts) -> str:
     """Effective sizes of plans and of the best, and training by them, from `best_plans.py --output`."""
     kinds = ["shuffled", "Cut", "swapped, margin", "swapped"]
-    heads = ["shuffled", "`Cut`", "swapped, pairs within the margin left out", "swapped, or the best"]
-    lines = [f"| | {' | '.join(heads)} |", "|---" * 5 + "|"]
+    heads = ("", "shuffled", "`Cut`", "swapped, pairs within the margin left out", "swapped, or the best")
     small = {k: statistics.median(row["size"][k] for row in facts["small"]) for k in ("shuffled", "Cut", "best")}
-    cells = [f"{small['shuffled']:.1f}", f"{small['Cut']:.1f}", "–", f"{small['best']:.1f} (the best)"]
-    lines.append(f"| {len(facts['small'])} sets of 16 neighbours, B = 4: median size | {' | '.join(cells)} |")
+    sizes = (f"{small['shuffled']:.1f}", f"{small['Cut']:.1f}", "–", f"{small['best']:.1f} (the best)")
+    rows = [[f"{len(facts['small'])} sets of 16 neighbours, B = 4: median size", *sizes]]
     for row in facts["larger"]:
-        cells = [f"{row['size'][kind]:.0f}" for kind in kinds]
-        lines.append(f"| N = {row['samples']:,}, B = {row['batch_size']}: size | {' | '.join(cells)} |")
+        head = f"N = {row['samples']:,}, B = {row['batch_size']}: size"
+        rows.append([head, *(f"{row['size'][kind]:.0f}" for kind in kinds)])
     scores = {kind: [100 * run["top1"] for run in facts["runs"] if run["batches"] == kind] for kind in kinds}
     if facts["runs"]:
-        cells = [f"{statistics.fmean(found):.1f} %" for found in scores.values()]
         head = f"top-1 after training on {facts['samples']:,}, seeds: {len(scores['swapped'])}"
-        lines.append(f"| {head} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([head, *(f"{statistics.fmean(found):.1f} %" for found in scores.values())])
+    return table_of(heads, rows)
 
 
 def finetune_table(facts: Facts) -> str:
     """A pretrained model, fine-tuned in several ways, from `finetune.py --output`."""
-    lines = ["| data | equal | batches | seeds | top-1 | gain | MRR@10 | gain | NDCG@10 | gain | times as long |"]
-    lines += ["|---" * 11 + "|"]
+    heads = ["data", "equal", "batches", "seeds", "top-1", "gain", "MRR@10", "gain", "NDCG@10", "gain", "times as long"]
+    rows = []
     for row in facts["summary"]:
         scores = [_spread(row[name][of], row[name][by]) for name in _FIGURES for of, by in _OF_FIGURE]
         slower = "–" if row["slower"] is None else f"{row['slower']:.2f}"
-        cells = (row["data"], row["equal"], row["method"], row["seeds"], *scores, slower)
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+        rows.append((row["data"], row["equal"], row["method"], row["seeds"], *scores, slower))
+    return table_of(heads, rows)
 
 
 _FIGURES = ("top1", "mrr10", "ndcg10")
@@ -224,10 +214,8 @@ def advice_table(facts: Facts, training: Facts, finetune: Facts) -> str:
     images = headline.image_rows(training)["Cut"]
     hardness = statistics.fmean(run["hardness"] for run in training["runs"] if _is_run_of(run, images))
     cells["images, while they are trained on"] = {_IMAGES_AT_ONCE: _advised(hardness, images["gain"])}
-    lines = ["| data | " + " | ".join(f"B = {size}" for size in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
-    for label, by_size in cells.items():
-        lines.append(f"| {label} | {' | '.join(by_size.get(size, '') for size in sizes)} |")
-    return "\n".join(lines)
+    rows = ([label, *(by_size.get(size, "") for size in sizes)] for label, by_size in cells.items())
+    return table_of(["data", *(f"B = {size}" for size in sizes)], rows)
 
 
 _IMAGES_AT_ONCE = 32
@@ -251,12 +239,11 @@ def _is_beside(row: Facts, other: Facts) -> bool:
 def waiting_table(facts: Facts) -> str:
     """The gain by how many epochs are shuffled first, from `advice.py --output`."""
     counts = sorted({row["shuffled_epochs"] for row in facts["waiting"]})
-    lines = ["| data | " + " | ".join(f"{count} shuffled" for count in counts) + " |", "|---" * (len(counts) + 1) + "|"]
+    rows = []
     for data in dict.fromkeys(row["data"] for row in facts["waiting"]):
         gains = {row["shuffled_epochs"]: row for row in facts["waiting"] if row["data"] == data}
-        cells = [f"{100 * gains[k]['gain']:+.1f} ± {100 * (gains[k]['error'] or 0):.1f}" for k in counts]
-        lines.append(f"| {data} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([data, *(f"{100 * gains[k]['gain']:+.1f} ± {100 * (gains[k]['error'] or 0):.1f}" for k in counts)])
+    return table_of(["data", *(f"{count} shuffled" for count in counts)], rows)
 
 
 def _mean(shares: Iterable[float]) -> float:

@@ -8,6 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+_WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {library!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name={library!r})
+
+sys.meta_path.insert(0, Absent())
+try:
+    {statements}
+except ImportError as error:
+    print(error)
+"""
 _FAREWELL = 60  # torchrun gives its processes half of it
 
 
@@ -42,3 +56,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             signal()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_FAREWELL)
+
+
+def printed_by(script: str) -> str:
+    """What a Python script prints in a process of its own."""
+    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def error_without(library: str, statements: str) -> str:
+    """The text of the ImportError of some statements, in one line, where a library is not installed."""
+    return printed_by(_WITHOUT.format(library=library, statements=statements))

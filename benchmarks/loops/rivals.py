@@ -81,16 +81,24 @@ class Shuffled:
     def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
         """Called after each step."""
 
+
+Rival = TypeVar("Rival", bound=Shuffled)
+
+
+class Recorded(Shuffled):
+    """Shuffled batches whose embeddings are kept, to choose the next ones by."""
+
+    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
+        """Keeps them in the bank."""
+        self.bank.record(index, u.detach(), v.detach())
+
     def recorded(self, used: NDArray[np.int64], epoch: int) -> tuple[Tensor, Tensor]:
         """The embeddings in the bank, as plans are made from them: random rows stand in for what was never recorded."""
         random = np.random.default_rng([self.task.config.seed, epoch])
         return rows_of(self.bank, used, random, average_views=False)
 
 
-Rival = TypeVar("Rival", bound=Shuffled)
-
-
-class Planned(Shuffled):
+class Planned(Recorded):
     """`Cut` as the recipe has it, planned from the bank, with its background or without."""
 
     def __init__(self, task: Task, *, background: bool) -> None:
@@ -102,10 +110,6 @@ class Planned(Shuffled):
         """With the background that the sampler draws; none where it is turned off."""
         background = self.sampler.background_of(index, step=step)
         return contrastive_loss(u, v, temperature=self.task.temperature, background=background)
-
-    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
-        """To plan the next epoch by."""
-        self.bank.record(index, u.detach(), v.detach())
 
 
 class WithMemory(Shuffled):
@@ -141,7 +145,7 @@ class MovingAverage(Shuffled):
         return loss
 
 
-class Mined(Shuffled):
+class Mined(Recorded):
     """Shuffled batches with one mined hard negative for each anchor, which all anchors of its side see.
 
     Mined from the bank before each epoch but the first. Negatives are embedded anew with gradient, so that a step
@@ -165,10 +169,6 @@ class Mined(Shuffled):
         closed = tuple((index[:, None] == mined) | (mined < 0) for mined in (in_v, in_u))
         return loss_with_negatives(u, v, far_u, far_v, (closed[0], closed[1]), temperature=task.temperature)
 
-    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
-        """To mine from."""
-        self.bank.record(index, u.detach(), v.detach())
-
 
 class PlannedAndMined(Mined):
     """Batches planned by `Cut`, without a background, and one mined hard negative for each anchor."""
@@ -178,7 +178,7 @@ class PlannedAndMined(Mined):
         self.sampler = self._sampler(task.config.selection.selector, shuffled_epochs=1, background=False)
 
 
-class Grouped(Shuffled):
+class Grouped(Recorded):
     """Batches of several random groups of samples that are hard for each other, as in B3.
 
     Groups are found by `Cut`, planned from the bank as batches of their size before each epoch but the first.
@@ -199,10 +199,6 @@ class Grouped(Shuffled):
         plan = select(u, v, batch_size=self.size, seed=seed, epoch=epoch, temperature=temperature)
         groups = np.random.default_rng([seed, epoch]).permutation(used[plan.batches])
         return list(groups.reshape(-1, self.task.config.batch_size))
-
-    def record(self, index: Tensor, u: Tensor, v: Tensor) -> None:
-        """To find groups from."""
-        self.bank.record(index, u.detach(), v.detach())
 
 
 RIVALS: dict[str, Callable[[Task], Shuffled]] = {

@@ -46,8 +46,7 @@ class Extra:
 
     Attributes:
         rows: "old": embeddings of the last epoch, from the bank, as in the library; "fresh": of the towers as they are,
-            without gradient; "trained": those with gradient, so that it is a larger batch of which a few are anchors;
-            "means": of the bank's embeddings of each batch of the plan, one row for each.
+            without gradient; "trained": those with gradient, so that it is a larger batch of which a few are anchors.
         count: How many.
         share: Of the negatives' mass that they hold at most; 1: all that `weight` gives them.
         weight: How many samples one stands for at most; 0: as many as are left for it, N / count.
@@ -55,7 +54,7 @@ class Extra:
             its role as an anchor and as a candidate; rows without gradient do so once.
     """
 
-    rows: Literal["old", "fresh", "trained", "means"]
+    rows: Literal["old", "fresh", "trained"]
     count: int = 256
     share: float = 0.15
     weight: float = 0.0
@@ -145,13 +144,12 @@ def train(
         make = plan if epoch else shuffled
         batches = make(bank.u.numpy(), bank.v.numpy(), batch_size, seed, epoch)
         rng = np.random.default_rng([seed, epoch])
-        means = _means(bank, batches)
         for place in rng.permutation(len(batches)):
             for group in towers.optimizer.param_groups:
                 group["lr"] = rate * 0.5 * (1 + math.cos(math.pi * step / steps))
             batch = torch.from_numpy(batches[place])
             u, v = towers.embed([side[batch] for side in data.train])
-            loss = _loss(u, v, batch, extra if epoch else None, towers, data, bank, means, int(place), rng)
+            loss = _loss(u, v, batch, extra if epoch else None, towers, data, bank, rng)
             towers.optimizer.zero_grad()
             loss.backward()
             towers.optimizer.step()
@@ -169,19 +167,13 @@ def _loss(
     towers: Towers,
     data: Split,
     bank: EmbeddingBank,
-    means: list[Tensor],
-    place: int,
     rng: np.random.Generator,
 ) -> Tensor:
     if extra is None:
         return contrastive_loss(u, v, temperature=TAU)
-    of_batches = extra.rows == "means"
-    pool = len(means[0]) if of_batches else len(bank)
-    chosen = torch.from_numpy(rng.integers(pool, size=min(extra.count, pool)))
-    live = chosen != place if of_batches else ~torch.isin(chosen, batch)
-    if of_batches:
-        rows = [side[chosen] for side in means]
-    elif extra.rows == "old":
+    chosen = torch.from_numpy(rng.integers(len(bank), size=min(extra.count, len(bank))))
+    live = ~torch.isin(chosen, batch)
+    if extra.rows == "old":
         rows = [bank.u[chosen], bank.v[chosen]]
     else:
         with torch.set_grad_enabled(extra.rows == "trained"):
@@ -211,12 +203,6 @@ def loss_with_gradient(
         whole = torch.cat([scores, beside + shift[:, None]], dim=1).logsumexp(dim=1)
         total = total + (whole - scores.diagonal()).mean() / 2
     return total
-
-
-def _means(bank: EmbeddingBank, batches: Ints) -> list[Tensor]:
-    """The mean of the bank's unit rows of each batch, for both sides."""
-    index = torch.from_numpy(batches)
-    return [normalize(side, dim=1)[index].mean(dim=1) for side in (bank.u, bank.v)]
 
 
 def top1(units: list[Tensor]) -> float:

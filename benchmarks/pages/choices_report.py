@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.pages.markdown import table_of
 from benchmarks.pages.pictures import ENDINGS, both, draw_panels
 
 from batchcut.paper._style import BLUE, faint
@@ -23,14 +24,15 @@ _ALT = "Points of top-1 gained over shuffled batches against how hard the batche
 
 def choices_table(facts: Facts) -> str:
     """How hard each setting is, and what it gains; then the picture."""
-    lines = ["| setting | times the shuffled loss | top-1 | gain | seeds |", "|---|---|---|---|---|"]
+    rows = []
     for row in facts["summary"]:
         setting = row["setting"]
         name = _NAMES.get(setting, f"`Cut({setting})`")
         gain = "" if setting == "shuffled" else f"{100 * row['gain']:+.1f}"
-        lines.append(f"| {name} | {row['hardness']:.1f} | {100 * row['top1']:.1f} % | {gain} | {row['seeds']} |")
+        rows.append((name, f"{row['hardness']:.1f}", f"{100 * row['top1']:.1f} %", gain, row["seeds"]))
+    table = table_of(("setting", "times the shuffled loss", "top-1", "gain", "seeds"), rows)
     shown = [f"![{_ALT}](img/hardness{end})" for end in ENDINGS]
-    return "\n".join([*lines, "", *shown])
+    return "\n".join([table, "", *shown])
 
 
 def plot_choices(facts: Facts, folder: Path) -> None:

@@ -3,6 +3,8 @@
 from textwrap import fill
 from typing import Any
 
+from benchmarks.pages.markdown import table_of
+
 Facts = dict[str, Any]
 
 _TASKS = {
@@ -27,23 +29,23 @@ _DIGEST = {
 
 def headline_table(sizes: Facts, training: Facts, finetune: Facts) -> str:
     """What planned batches gain, a row for each task, and what a small batch is worth."""
-    lines = ["| task | model | seeds | shuffled | planned | gain |", "|---|---|---|---|---|---|"]
+    rows = []
     towers = "two small towers"
     for data in ("functions", "pairs"):
         shuffled, planned = _of_recipe(training, data)
-        lines.append(_row(f"{_TASKS[data]}, B = 32", towers, planned["seeds"], shuffled["top1"], planned["top1"]))
+        rows.append(_row(f"{_TASKS[data]}, B = 32", towers, planned["seeds"], shuffled["top1"], planned["top1"]))
     for data in ("functions", "debian"):
         shuffled, planned = (_tuned(finetune, data, method) for method in ("shuffled", "planned"))
         scores = (shuffled["top1"]["mean"], planned["top1"]["mean"])
-        lines.append(_row(f"{_TASKS[data]}, B = 16", "MiniLM, pretrained", planned["seeds"], *scores))
+        rows.append(_row(f"{_TASKS[data]}, B = 16", "MiniLM, pretrained", planned["seeds"], *scores))
     images = image_rows(training)
     scores = (images["Shuffle"]["top1"], images["Cut"]["top1"])
-    lines.append(_row("the other view of an image, B = 32", "small ResNet, SimCLR", images["Cut"]["seeds"], *scores))
+    rows.append(_row("the other view of an image, B = 32", "small ResNet, SimCLR", images["Cut"]["seeds"], *scores))
     for data in ("functions", "pairs"):
         best, small = _best_shuffled(sizes, data), _of_size(sizes, data, _SMALL, "cut")
         task = f"{_TASKS[data]}: planned B = {_SMALL} beside shuffled B = {best['batch_size']}"
-        lines.append(_row(task, towers, small["seeds"], best["top1"], small["top1"]))
-    return "\n".join(lines)
+        rows.append(_row(task, towers, small["seeds"], best["top1"], small["top1"]))
+    return table_of(("task", "model", "seeds", "shuffled", "planned", "gain"), rows)
 
 
 def front_figures(training: Facts, sizes: Facts, overhead: Facts, finetune: Facts, rivals: Facts) -> str:
@@ -72,12 +74,13 @@ def readme_figures(training: Facts, finetune: Facts, rivals: Facts, effective: F
     second = "python benchmarks/finetune.py --sets functions --pairs 4800 --methods shuffled planned --time"
     third = "python benchmarks/effective_size.py PAIRS"
     towers = "python benchmarks/rivals_training.py --pairs PAIRS --functions --time --seeds 3"
-    lines = ["| | | printed by |", "|---|---|---|"]
-    lines += [f"| **points gained** | {100 * planned['gain']:+.1f} of top-1: {scores} ({task}) | `{first}` |"]
-    lines += [f"| **steps saved** | {saved:.0f} % until the shuffled result is reached | the same |"]
-    lines += [f"| **[effective batch size](docs/effective-size.md)** | {_worth(effective)} | `{third}` |"]
-    lines += [f"| **time added** | {time} | `{second}`, `{towers}` |"]
-    return "\n".join(lines)
+    rows = (
+        ("**points gained**", f"{100 * planned['gain']:+.1f} of top-1: {scores} ({task})", f"`{first}`"),
+        ("**steps saved**", f"{saved:.0f} % until the shuffled result is reached", "the same"),
+        ("**[effective batch size](docs/effective-size.md)**", _worth(effective), f"`{third}`"),
+        ("**time added**", time, f"`{second}`, `{towers}`"),
+    )
+    return table_of(("", "", "printed by"), rows)
 
 
 def beside_table(sizes: Facts, rivals: Facts) -> str:
@@ -93,8 +96,6 @@ def beside_table(sizes: Facts, rivals: Facts) -> str:
     least, most = (100 * pick(row["gain"] for row in memory) for pick in (min, max))
     gains = [_both([row["gain"] for row in rows], "+") for rows in (mined, ours)]
     rows = (
-        ("", "gives", "costs", "together with planned batches"),
-        ("---",) * 4,
         (
             "larger batches, cached losses",
             f"shuffled ones of the best size reach {best} %; planned ones of {_SMALL}, {small} %",
@@ -126,7 +127,7 @@ def beside_table(sizes: Facts, rivals: Facts) -> str:
             "for other tasks: here each sample is its own class",
         ),
     )
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return table_of(("", "gives", "costs", "together with planned batches"), rows)
 
 
 def _both(shares: list[float], sign: str = "") -> str:
@@ -191,14 +192,14 @@ def _tuned(finetune: Facts, data: str, method: str) -> Facts:
 def rivals_digest(facts: Facts) -> str:
     """The best gain of each kind of rival, a column for each data set."""
     sets = list(dict.fromkeys(row["data"] for row in facts["summary"]))
-    lines = [f"| batches of 32 and | {' | '.join(sets)} |", "|---" * (1 + len(sets)) + "|"]
+    rows = []
     for name, start in _DIGEST.items():
         found = [
             max(row["gain"] for row in facts["summary"] if row["data"] == data and row["rival"].startswith(start))
             for data in sets
         ]
-        lines.append(f"| {name} | {' | '.join(f'{100 * gain:+.1f}' for gain in found)} |")
-    return "\n".join(lines)
+        rows.append([name, *(f"{100 * gain:+.1f}" for gain in found)])
+    return table_of(["batches of 32 and", *sets], rows)
 
 
 def _of_recipe(training: Facts, data: str) -> tuple[Facts, Facts]:
@@ -225,9 +226,8 @@ def image_rows(training: Facts) -> dict[str, Facts]:
     return {row["method"]: row for row in training["summary"] if (row["data"], row["objective"]) == wanted}
 
 
-def _row(task: str, model: str, seeds: int, shuffled: float, planned: float) -> str:
-    scores = f"{100 * shuffled:.1f} | {100 * planned:.1f} | {100 * (planned - shuffled):+.1f}"
-    return f"| {task} | {model} | {seeds} | {scores} |"
+def _row(task: str, model: str, seeds: int, shuffled: float, planned: float) -> tuple[object, ...]:
+    return task, model, seeds, f"{100 * shuffled:.1f}", f"{100 * planned:.1f}", f"{100 * (planned - shuffled):+.1f}"
 
 
 def _percent(share: float) -> str:

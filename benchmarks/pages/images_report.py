@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loops.runs import share_of_steps, standard_error
+from benchmarks.pages.markdown import table_of
 from benchmarks.pages.pictures import ENDINGS
 from benchmarks.pages.training_report import plot_curves
 
@@ -23,19 +24,18 @@ _ALT = "Retrieval of the other view against steps, shuffled and planned"
 
 def epochs_table(facts: Facts) -> str:
     """The gain against the number of epochs, by seeds, and the picture."""
-    lines = ["| epochs | seeds | shuffled | planned | gain | lead half way | steps to the shuffled result |"]
-    lines += ["|---" * 7 + "|"]
+    heads = ("epochs", "seeds", "shuffled", "planned", "gain", "lead half way", "steps to the shuffled result")
+    rows = []
     for data, epochs in EPOCHS.items():
         pairs = _pairs(facts["runs"], data)
         if pairs:
             gains = [planned["top1"] - shuffled["top1"] for shuffled, planned in pairs]
             leads = [_half_way(planned) - _half_way(shuffled) for shuffled, planned in pairs]
-            top1 = [100 * statistics.fmean(row["top1"] for row in rows) for rows in zip(*pairs, strict=True)]
+            top1 = [100 * statistics.fmean(row["top1"] for row in kind) for kind in zip(*pairs, strict=True)]
             shares = [share_of_steps(planned, shuffled) or 1.0 for shuffled, planned in pairs]
-            cells = [str(epochs), str(len(pairs)), *(f"{value:.1f} %" for value in top1), with_error(gains)]
-            cells += [f"{100 * statistics.fmean(leads):+.1f}", f"{statistics.fmean(shares):.0%}"]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"![{_ALT}](img/images{ending})" for ending in ENDINGS)])
+            cells = [epochs, len(pairs), *(f"{value:.1f} %" for value in top1), with_error(gains)]
+            rows.append([*cells, f"{100 * statistics.fmean(leads):+.1f}", f"{statistics.fmean(shares):.0%}"])
+    return "\n".join([table_of(heads, rows), "", *(f"![{_ALT}](img/images{ending})" for ending in ENDINGS)])
 
 
 PAPER = {
@@ -54,7 +54,7 @@ COMPARED = "images, 30 epochs, seeds from 40"
 def methods_table(facts: Facts) -> str:
     """The paper's comparison of methods, run again; gains by seed; methods that were not run are left out."""
     heads = [f"{name}{of}" for name in ("SimCLR", "SogCLR") for of in ("", ", gain", " in the paper")]
-    lines = [f"| batches | seeds | {' | '.join(heads)} |", "|---" * 8 + "|"]
+    rows = []
     for method, (name, *paper) in PAPER.items():
         cells, counts = [], set()
         for objective, printed in zip(("simclr", "sogclr"), paper, strict=True):
@@ -64,8 +64,8 @@ def methods_table(facts: Facts) -> str:
             gains = [row["top1"] - shuffled["top1"] for shuffled, row in pairs]
             cells += [top1, with_error(gains) if gains and method != "Shuffle" else "", printed]
         if counts:
-            lines.append(f"| {name} | {' and '.join(map(str, sorted(counts)))} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append([name, " and ".join(map(str, sorted(counts))), *cells])
+    return table_of(["batches", "seeds", *heads], rows)
 
 
 def _pairs(runs: list[Facts], data: str, method: str = "Cut", objective: str = "simclr") -> list[tuple[Facts, Facts]]:
@@ -89,17 +89,16 @@ def with_error(gains: list[float]) -> str:
 
 def variants_table(facts: Facts) -> str:
     """What each change brings, beside what its plans are like."""
-    heads = ["batches", "epochs", "compared with", "seeds", "top-1", "gain", "agreement"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    rows = []
     for row in facts["summary"]:
         error = "" if row["gain_spread"] is None else f" ± {100 * row['gain_spread'] / math.sqrt(row['seeds']):.1f}"
         alone = row["variant"] == row["base"] or row["gain"] is None
         gain = "" if alone else f"{100 * row['gain']:+.1f}{error}"
         agreement = "–" if row["agreement"] is None else f"{row['agreement']:.2f}"
-        cells = [row["variant"], str(row["epochs"]), "" if alone else row["base"], str(row["seeds"])]
-        cells.append(f"{100 * row['top1']:.1f} %")
-        lines.append(f"| {' | '.join([*cells, gain, agreement])} |")
-    return "\n".join(lines)
+        about = (row["variant"], row["epochs"], "" if alone else row["base"], row["seeds"])
+        rows.append((*about, f"{100 * row['top1']:.1f} %", gain, agreement))
+    heads = ("batches", "epochs", "compared with", "seeds", "top-1", "gain", "agreement")
+    return table_of(heads, rows)
 
 
 def plot_epochs(facts: Facts, light: Path, dark: Path) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from benchmarks.pages.markdown import table_of
+
 _SHOWN = ("S1", "S2", "S3", "S4")
 _PLACES = [(right, up) for far in range(0, 120, 4) for up in ((far, -far) if far else (0,)) for right in (True, False)]
 _SC = "SC (authors), pool of 40"
@@ -13,16 +15,16 @@ def table(facts: dict[str, Any]) -> str:
     """The measured comparison in Markdown: a line for each method, a column for each set."""
     sets = [name for name in _SHOWN if name in facts["rows"]]
     methods = dict.fromkeys(method for name in sets for method in facts["rows"][name])
-    lines = [f"| method | {' | '.join(sets)} | most memory, MiB |", "|---" * (len(sets) + 2) + "|"]
+    lines = []
     for method in methods:
         rows = [facts["rows"][name].get(method) for name in sets]
         found = [row for row in rows if row is not None]
         name = method if all(row["exact"] for row in found) else f"{method}, {_times_used(found)} batches a sample"
-        cells = [_loss_and_seconds(row, "by_sample") for row in rows]
         memory = max(row["memory"] for row in found) / 2**20
-        lines.append(f"| {name} | {' | '.join(cells)} | {memory:.0f} |")
-    bounds = [f"{facts['bounds'][name]:.0%}" if name in facts["bounds"] else "–" for name in sets]
-    return "\n".join([*lines, f"| `Cut`: share of an upper bound on the weight | {' | '.join(bounds)} | |"])
+        lines.append([name, *(_loss_and_seconds(row, "by_sample") for row in rows), f"{memory:.0f}"])
+    bounds = (f"{facts['bounds'][name]:.0%}" if name in facts["bounds"] else "–" for name in sets)
+    lines.append(["`Cut`: share of an upper bound on the weight", *bounds, ""])
+    return table_of(["method", *sets, "most memory, MiB"], lines)
 
 
 def times_used(row: dict[str, Any]) -> str:
@@ -38,18 +40,18 @@ def _times_used(rows: list[dict[str, Any]]) -> str:
 
 def bars_table(facts: dict[str, Any]) -> str:
     """The bars in Markdown; of those against other methods, whose figures are in the table, how many hold."""
-    lines = ["| bar | measured | must be | |", "|---|---|---|---|"]
+    rows = []
     against: dict[str, list[bool]] = {}
     for bar in facts["bars"]:
         if " against " in bar["name"] and not bar["name"].endswith(_THREADS):
             against.setdefault(bar["name"].partition(":")[0], []).append(bar["passed"])
             continue
-        sign = "≥" if bar["at_least"] else "≤"
-        lines.append(f"| {bar['name']} | {bar['value']:.3g} | {sign} {bar['bound']:g} | {_verdict(bar['passed'])} |")
+        must = f"{'≥' if bar['at_least'] else '≤'} {bar['bound']:g}"
+        rows.append((bar["name"], f"{bar['value']:.3g}", must, _verdict(bar["passed"])))
     for name, passed in against.items():
-        cells = f"{sum(passed)} bars hold | {len(passed)} | {_verdict(all(passed))}"
-        lines.append(f"| {name}: `Cut` against others, by loss and seconds | {cells} |")
-    return "\n".join(lines)
+        head = f"{name}: `Cut` against others, by loss and seconds"
+        rows.append((head, f"{sum(passed)} bars hold", str(len(passed)), _verdict(all(passed))))
+    return table_of(("bar", "measured", "must be", ""), rows)
 
 
 def _verdict(passed: bool) -> str:
@@ -58,11 +60,11 @@ def _verdict(passed: bool) -> str:
 
 def summary_table(facts: dict[str, Any]) -> str:
     """A line for each set: the mean batch loss and the seconds of shuffled, spectral and cut batches."""
-    lines = ["| set | shuffled | SC, pools of 40 | `Cut`, pools of 40 | `Cut` |", "|---|---|---|---|---|"]
+    lines = []
     for name, rows in facts["rows"].items():
-        cells = [_loss_and_seconds(rows.get(method), "loss") for method in ("Shuffle", _SC, "Cut, pool of 40", "Cut")]
-        lines.append(f"| {name}: {facts['about'][name]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        cells = (_loss_and_seconds(rows.get(method), "loss") for method in ("Shuffle", _SC, "Cut, pool of 40", "Cut"))
+        lines.append([f"{name}: {facts['about'][name]}", *cells])
+    return table_of(("set", "shuffled", "SC, pools of 40", "`Cut`, pools of 40", "`Cut`"), lines)
 
 
 def _loss_and_seconds(row: dict[str, Any] | None, loss: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.pages.markdown import table_of
 from benchmarks.pages.pictures import draw_panels
 
 from batchcut.paper._style import BLUE, VERMILION, faint
@@ -33,17 +34,14 @@ def batch_sizes_table(facts: Facts) -> str:
     answers = [
         _range(data, [found[key] for key in found if key[0] == data]) for data in dict.fromkeys(d for d, _ in whole)
     ]
-    lines = [
-        "| data | B | shuffled | default | gain | learning rates | seeds | seconds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for data, size in whole:
         shuffled, planned = (found[data, size, method] for method in _KINDS)
-        rates = f"{shuffled['rate']:.2g}, {planned['rate']:.2g}"
-        scores = f"{_score(shuffled)} | {_score(planned)} | {_gain(planned)}"
-        seconds = f"{_seconds(shuffled)}, {_seconds(planned)}"
-        lines.append(f"| {data} | {size} | {scores} | {rates} | {planned['seeds']} | {seconds} |")
-    return "\n".join([*answers, "", *lines, "", *map(_bar, facts["bars"])])
+        scores = (_score(shuffled), _score(planned), _gain(planned))
+        rates, seconds = f"{shuffled['rate']:.2g}, {planned['rate']:.2g}", f"{_seconds(shuffled)}, {_seconds(planned)}"
+        rows.append((data, size, *scores, rates, planned["seeds"], seconds))
+    table = table_of(("data", "B", "shuffled", "default", "gain", "learning rates", "seeds", "seconds"), rows)
+    return "\n".join([*answers, "", table, "", *map(_bar, facts["bars"])])
 
 
 def _range(data: str, rows: list[Facts]) -> str:
@@ -59,11 +57,12 @@ def _range(data: str, rows: list[Facts]) -> str:
 def rivals_table(facts: Facts) -> str:
     """The answer in a sentence, and a line for each data set and rival."""
     answers = [_best(data, facts["summary"]) for data in dict.fromkeys(row["data"] for row in facts["summary"])]
-    lines = ["| data | batches and loss | seeds | top-1 | gain | seconds |", "|---|---|---|---|---|---|"]
+    rows = []
     for row in facts["summary"]:
         gain = "" if row["rival"] == "shuffled" else _gain(row)
-        lines.append(f"| {row['data']} | {row['rival']} | {row['seeds']} | {_score(row)} | {gain} | {_seconds(row)} |")
-    return "\n".join([*filter(None, answers), "", *lines])
+        rows.append((row["data"], row["rival"], row["seeds"], _score(row), gain, _seconds(row)))
+    table = table_of(("data", "batches and loss", "seeds", "top-1", "gain", "seconds"), rows)
+    return "\n".join([*filter(None, answers), "", table])
 
 
 def _best(data: str, rows: list[Facts]) -> str:
@@ -83,31 +82,31 @@ def training_bars(training: Facts, rivals: Facts, overhead: Facts) -> str:
     """What should hold of the default, and whether it does."""
     found = {(row["data"], row["method"]): row for row in training["summary"] if row["objective"] != "sogclr"}
     seconds = {(row["data"], row["rival"]): row["seconds"] for row in rivals["summary"]}
-    lines = []
+    rows = []
     for data, gain, alone, steps in (("pairs", 4.0, 0.7, 0.42), ("functions", 5.0, None, 0.5)):
         default, cut = (found[f"{data}, seeds from 30", method] for method in ("Cut", "Cut, no background"))
-        lines.append(_must(f"{data}: the default over shuffled, points", 100 * default["gain"], gain))
+        rows.append(_must(f"{data}: the default over shuffled, points", 100 * default["gain"], gain))
         if alone is not None:
             more = 100 * (default["gain"] - cut["gain"])
-            lines.append(_must(f"{data}: the default over `Cut` without a background, points", more, alone))
+            rows.append(_must(f"{data}: the default over `Cut` without a background, points", more, alone))
         share = default["share_of_steps"]
-        lines.append(_must(f"{data}: steps to the shuffled result, of all", share, steps, at_least=False))
+        rows.append(_must(f"{data}: steps to the shuffled result, of all", share, steps, at_least=False))
     default, cut = (found[_OF_IMAGES, method] for method in ("Cut", "Cut, no background"))
-    lines.append(_must("images: the default over shuffled, points", 100 * default["gain"], 2.5))
+    rows.append(_must("images: the default over shuffled, points", 100 * default["gain"], 2.5))
     more = 100 * (default["gain"] - cut["gain"])
-    lines.append(_must("images: the default over `Cut` without a background, points", more, -0.3))
+    rows.append(_must("images: the default over `Cut` without a background, points", more, -0.3))
     loop = seconds["pairs", "default"] / seconds["pairs", "`Cut`, no background"] - 1
-    lines.append(_must("pairs: what a background adds to a plain loop, of its time", loop, 0.1, at_least=False))
+    rows.append(_must("pairs: what a background adds to a plain loop, of its time", loop, 0.1, at_least=False))
     step = overhead["background"] / overhead["step"]
-    lines.append(_must("images: what it adds to a step, of its time", step, 0.02, at_least=False))
-    return "\n".join(["| what | measured | must be | |", "|---|---|---|---|", *lines])
+    rows.append(_must("images: what it adds to a step, of its time", step, 0.02, at_least=False))
+    return table_of(("what", "measured", "must be", ""), rows)
 
 
-def _must(name: str, value: float, bound: float, *, at_least: bool = True) -> str:
+def _must(name: str, value: float, bound: float, *, at_least: bool = True) -> tuple[str, ...]:
     sign, passed = ("≥", value >= bound) if at_least else ("≤", value <= bound)
     points = name.endswith("points")
     measured, wanted = (f"{x:+.2f}" if points else f"{x:.1%}" for x in (value, bound))
-    return f"| {name} | {measured} | {sign} {wanted} | {'pass' if passed else '**fail**'} |"
+    return name, measured, f"{sign} {wanted}", "pass" if passed else "**fail**"
 
 
 def _score(row: Facts) -> str:

@@ -48,21 +48,34 @@ def check_integer(argument: str, value: object, *, at_least: int, at_most: int |
     return number
 
 
-def check_positive(argument: str, value: object) -> float:
-    """Returns `value` as a float, if it is a finite number above zero."""
+def check_number(argument: str, value: object, rule: str = "be a number") -> float:
+    """Returns `value` as a float, if it is a number, finite or not."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise wrong_type(argument, "be a number", value)
-    number = as_float(value)
+        raise wrong_type(argument, rule, value)
+    return as_float(value)
+
+
+def check_positive(argument: str, value: object, *, at_most: float = math.inf) -> float:
+    """Returns `value` as a float, if it is a finite number above zero, and no larger than that."""
+    number = check_number(argument, value)
     if not (math.isfinite(number) and number > 0):
         raise invalid(argument, "be finite and above 0", value)
+    if number > at_most:
+        raise invalid(argument, f"be above 0 and at most {at_most:g}", value)
+    return number
+
+
+def check_at_least_zero(argument: str, value: object) -> float:
+    """Returns `value` as a float, if it is a finite number and not below zero."""
+    number = check_number(argument, value)
+    if not 0 <= number < math.inf:
+        raise invalid(argument, "be finite and at least 0", value)
     return number
 
 
 def check_share(argument: str, value: object) -> float:
     """Returns `value` as a float, if it is a number from 0 to below 1."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise wrong_type(argument, "be a number", value)
-    number = as_float(value)
+    number = check_number(argument, value)
     if not 0 <= number < 1:
         raise invalid(argument, "be at least 0 and below 1", value)
     return number

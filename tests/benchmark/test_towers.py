@@ -124,7 +124,7 @@ def test_the_best_partition_is_that_of_all(table: GradientTable) -> None:
 
 def test_swaps_gain_what_they_say_and_never_lose(table: GradientTable) -> None:
     masses = np.exp(table.scores - table.scores.max(axis=2, keepdims=True))
-    cells = np.stack([masses, masses * (table.along + table.pushed)])
+    cells = np.stack([masses, masses * table.moved])
     order = np.random.default_rng(0).permutation(12)
     before = table.kept(order.reshape(3, 4))
     columns = np.ascontiguousarray(cells.swapaxes(2, 3))

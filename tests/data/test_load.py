@@ -1,9 +1,8 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests._launch import error_without, printed_by
 from tests.data._make import arrays, random_pixels, write_parquet, write_picture
 
 from batchcut.data import Images, load
@@ -55,27 +54,6 @@ def test_bad_arguments() -> None:
         load("digits", image_size=8)
 
 
-ABSENT = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == {library!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name={library!r})
-
-sys.meta_path.insert(0, Absent())
-from batchcut.data import load
-try:
-    load({name!r})
-except ImportError as error:
-    print(error)
-"""
-
-
-def printed_by(script: str) -> str:
-    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["PIL", "pyarrow"])
 def test_a_missing_library_is_named_with_what_to_install(library: str, tmp_path: Path) -> None:
@@ -86,7 +64,7 @@ def test_a_missing_library_is_named_with_what_to_install(library: str, tmp_path:
     else:
         name, start = f"pairs:{write_parquet(tmp_path, arrays())}", "pairs in .parquet files need pyarrow"
     text = f'{start}, and {library} is not installed: pip install "batchcut[train]" brings it'
-    assert printed_by(ABSENT.format(library=library, name=name)) == text
+    assert error_without(library, f"from batchcut.data import load; load({name!r})") == text
 
 
 @pytest.mark.slow

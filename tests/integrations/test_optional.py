@@ -1,10 +1,9 @@
 """Frameworks are loaded when they are used, and missed with a word on what to install."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from tests._launch import error_without, printed_by
 
 from batchcut import integrations
 
@@ -15,25 +14,6 @@ FRAMEWORK_OF = {
     "prepare_loader": "accelerate",
     "sharding_of": "accelerate",
 }
-ABSENT = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == {framework!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name={framework!r})
-
-sys.meta_path.insert(0, Absent())
-from batchcut import integrations
-try:
-    integrations.{name}
-except ImportError as error:
-    print(error)
-"""
-
-
-def printed_by(script: str) -> str:
-    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_public_names() -> None:
@@ -63,4 +43,4 @@ def test_importing_loads_no_framework() -> None:
 @pytest.mark.parametrize(("name", "framework"), [(name, FRAMEWORK_OF[name]) for name in sorted(FRAMEWORK_OF)])
 def test_a_missing_framework_is_named_with_what_to_install(name: str, framework: str) -> None:
     text = f'{name} needs {framework}, and {framework} is not installed: pip install "batchcut[integrations]" brings it'
-    assert printed_by(ABSENT.format(name=name, framework=framework)) == text
+    assert error_without(framework, f"from batchcut import integrations; integrations.{name}") == text

@@ -21,7 +21,6 @@ from batchcut.training import (
     OptimizerSettings,
     SelectionSettings,
 )
-from batchcut.training._checkpoint import last_good_checkpoint
 
 SAMPLES, WIDTH = 96, 12
 
@@ -87,10 +86,6 @@ def outcome(run: Path) -> dict[str, bytes]:
 
 def plans(run: Path) -> list[BatchPlan]:
     return [BatchPlan.load(path) for path in sorted((run / "plans").iterdir())]
-
-
-def final_step(run: Path) -> int:
-    return last_good_checkpoint(run / "checkpoints").step
 
 
 def environment() -> dict[str, str]:

@@ -141,10 +141,14 @@ class Evaluate:
         placed = config.data.name in ("digits", "functions") or ":" in config.data.name
         if self.root is not None and placed and self.corrupted in (None, "made"):
             raise invalid("--root", f"be left alone where the data are {config.data.name}", self.root)
-        root = self.root or (None if config.data.root is None else Path(config.data.root))
+        root = self._root(config)
         check_out(self.out, *places(config.data.name, root=root))
         download = self.download or config.data.download
         return config, load(config.data.name, root=root, download=download, progress=_transfer(progress))
+
+    def _root(self, config: "Config") -> Path | None:
+        """The folder with the data sets: the one given, or that of the run."""
+        return self.root or (None if config.data.root is None else Path(config.data.root))
 
     def _clean(self, test: "Images", model: "TrainedModel", size: int, progress: "Progress") -> "Draws":
         from batchcut.evaluation import view_retrieval
@@ -160,10 +164,9 @@ class Evaluate:
         if self.corrupted == "made":
             images = made_corruptions(test, severity=self.severity or 1, seed=config.seed)
         else:
-            root = self.root or (None if config.data.root is None else Path(config.data.root))
             images = load_corrupted(
                 str(self.corrupted),
-                root=root,
+                root=self._root(config),
                 severity=self.severity or 1,
                 download=self.download,
                 progress=_transfer(progress),

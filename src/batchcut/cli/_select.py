@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _TRAINING_SIDES = ("train_u", "train_v")
 _SHUFFLED_BATCHES = 64  # of a set too large for memory, which say what shuffled ones are like
 _SHUFFLED_BYTES = 32  # for each column of a sample of them: two sides in float64, and as much again to measure them
-_METHODS = {"cut": "Cut", "spectral": "Spectral", "ordered": "Ordered", "shuffle": "Shuffle"}
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ class Select:
     def _selector(self) -> "Selector":
         from batchcut import selection
 
-        kind: Any = getattr(selection, _METHODS[self.method])
+        kind: Any = getattr(selection, self.method.capitalize())
         asked = {name: getattr(self, name) for name in ("pool", "margin", "rounds", "threads", "k", "q")}
         asked = {name: value for name, value in asked.items() if value is not None}
         known = {field.name for field in fields(kind)}

@@ -77,9 +77,7 @@ class SogCLR(nn.Module):
         super().__init__()
         self.num_samples = check_integer("num_samples", num_samples, at_least=2)
         self.temperature = check_positive("temperature", temperature)
-        self.gamma = check_positive("gamma", gamma)
-        if self.gamma > 1:
-            raise invalid("gamma", "be above 0 and at most 1", gamma)
+        self.gamma = check_positive("gamma", gamma, at_most=1)
         self.register_buffer("log_average", torch.full((self.num_samples,), torch.nan))
 
     def forward(self, index: Tensor, u: Tensor, v: Tensor) -> Tensor:

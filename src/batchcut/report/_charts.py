@@ -56,7 +56,7 @@ def time_chart(comparison: Comparison) -> Chart:
     rows = [(group.label, [group.seconds(part) for part in PARTS]) for group in comparison.groups]
     title = "Where the seconds of a run go"
     words = "; ".join(f"{label} {values[0]:.2f} s of {sum(values):.1f} s" for label, values in rows)
-    svg = bar_chart(rows, PARTS, name=title, summary=f"Planning: {words}.", x_label="seconds, mean over seeds")
+    svg = bar_chart(rows, PARTS, name=title, summary=f"Planning: {words}.")
     cells = [
         [label, *(f"{value:.2f}" for value in values), f"{values[0] / (sum(values) or 1):.1%}"]
         for label, values in rows
@@ -94,7 +94,7 @@ def histograms(parts: Mapping[str, Sequence[tuple[str, int, Array]]]) -> list[Ch
         cells = [[label, *(number(float(v)) for v in np.quantile(losses, _QUANTILES))] for label, _, losses in part]
         words = "; ".join(f"{row[0]} median {row[3]}" for row in cells)
         name, drawn = f"Batch loss, {title}", shares[title]
-        svg = outline_chart(edges, drawn, high=high, name=name, summary=f"{words}.", x_label="batch loss")
+        svg = outline_chart(edges, drawn, high=high, name=name, summary=f"{words}.")
         columns = ("method", "lowest", "quarter", "median", "three quarters", "highest")
         charts.append(Chart(title=title, svg=svg, columns=columns, rows=cells))
     return charts

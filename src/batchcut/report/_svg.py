@@ -110,14 +110,12 @@ def line_chart(
     return _svg(parts, WIDTH, HEIGHT, name, summary)
 
 
-def outline_chart(
-    edges: Array, shares: Sequence[tuple[int, Array]], *, high: float, name: str, summary: str, x_label: str
-) -> str:
-    """Histograms over the same edges: (n + 1,), as outlines; shares holds a style and (n,) heights for each."""
+def outline_chart(edges: Array, shares: Sequence[tuple[int, Array]], *, high: float, name: str, summary: str) -> str:
+    """Histograms of batch losses over the same edges: (n + 1,), as outlines; a style and (n,) heights for each."""
     width, height = 300, 190
     x = Scale(low=float(edges[0]), high=float(edges[-1]), start=52, end=width - 10)
     y = Scale(low=0, high=high, start=height - 40, end=10)
-    parts = [_frame(x, y, x_label, "share of batches", number, percent, ticks=4)]
+    parts = [_frame(x, y, "batch loss", "share of batches", number, percent, ticks=4)]
     for style, heights in shares:
         corners = [f"{x(float(edges[0]))},{y(0)}"]
         for left, right, top in zip(edges[:-1], edges[1:], heights, strict=True):
@@ -128,14 +126,12 @@ def outline_chart(
     return _svg(parts, width, height, name, summary)
 
 
-def bar_chart(
-    rows: Sequence[tuple[str, Sequence[float]]], parts_of: Sequence[str], *, name: str, summary: str, x_label: str
-) -> str:
-    """Stacked bars, one a row: the values of the parts, in order."""
+def bar_chart(rows: Sequence[tuple[str, Sequence[float]]], parts_of: Sequence[str], *, name: str, summary: str) -> str:
+    """Stacked bars, one a row: the seconds of the parts, in order."""
     row_height, left = 44, 12
     height = _BOTTOM + row_height * len(rows) + 8
     x = Scale(low=0, high=max(sum(values) for _, values in rows) or 1.0, start=left, end=WIDTH - 40)
-    parts = [_vertical_grid(x, 4, height - _BOTTOM, x_label)]
+    parts = [_vertical_grid(x, height - _BOTTOM, "seconds, mean over seeds")]
     for row, (label, values) in enumerate(rows):
         top, at = 4 + row * row_height, 0.0
         words = f"{label}: {number(sum(values))} s"
@@ -203,10 +199,10 @@ def _frame(
     return "".join(lines) + (f'<text class="tick" {turned}>{escape(y_label)}</text>' if ticks == 5 else "")
 
 
-def _vertical_grid(x: Scale, top: float, bottom: float, label: str) -> str:
+def _vertical_grid(x: Scale, bottom: float, label: str) -> str:
     lines = []
     for tick in x.ticks(5):
-        lines.append(f'<line class="grid" x1="{x(tick)}" x2="{x(tick)}" y1="{top}" y2="{bottom}"/>')
+        lines.append(f'<line class="grid" x1="{x(tick)}" x2="{x(tick)}" y1="4" y2="{bottom}"/>')
         lines.append(f'<text class="tick" x="{x(tick)}" y="{bottom + 16}" text-anchor="middle">{number(tick)}</text>')
     middle = (x.start + x.end) / 2
     return "".join(lines) + (
@@ -220,7 +216,7 @@ def _svg(parts: Sequence[str], width: float, height: float, name: str, summary: 
     return f'<svg class="chart" role="img" {size} aria-label="{label}">{"".join(parts)}</svg>'
 
 
-def shared_edges(values: Sequence[Array], bins: int = 24) -> Array:
-    """(bins + 1,) edges from the lowest to the highest of all values."""
+def shared_edges(values: Sequence[Array]) -> Array:
+    """(25,) edges from the lowest to the highest of all values."""
     low, high = float(min(v.min() for v in values)), float(max(v.max() for v in values))
-    return np.linspace(low, high if high > low else low + 1.0, bins + 1)
+    return np.linspace(low, high if high > low else low + 1.0, 25)

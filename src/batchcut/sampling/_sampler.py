@@ -132,7 +132,7 @@ class PlannedBatchSampler(Sampler[list[int]]):
         self._planner.check_sizes()
         if self.selector.covers:
             batches = self._planner.count(planned=False)
-            warn_of_large_groups(self._planner.groups, batches, stacklevel=2, drop_conflicts=drop_conflicts)
+            warn_of_large_groups(self._planner.groups, batches, drop_conflicts=drop_conflicts)
         self.plan: BatchPlan | None = None
         self.left_out = 0
         self.sampler = EpochSampler(self)

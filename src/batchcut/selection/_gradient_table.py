@@ -1,7 +1,7 @@
 """All that batches can keep of the full-batch gradient, in tables: exact, and quadratic in N.
 
-The slow, obvious counterpart of `_effective`, for small sets: to enumerate batches, to search among them, and for two
-questions that take the whole table: a gradient in both roles, and batches with a background.
+The slow, obvious counterpart of `_effective`, for small sets: to enumerate batches, to search among them, and for the
+gradient in both roles, which takes the whole table.
 """
 
 from dataclasses import dataclass
@@ -19,62 +19,47 @@ from ._weights import check_temperature
 
 _CELLS = 1 << 22
 
-Background = tuple[Ints, Doubles]
-
 
 @dataclass(frozen=True, eq=False)
 class GradientTable:
     """What each candidate brings to each anchor, all N samples being anchors on both sides.
 
     In a batch S, anchor i of side k keeps Σ_{j∈S} p_j t_j − t_i, with p the softmax of scores[k, i, S] and t the sum
-    of along[k, i] and pushed[k, i]; over the anchors of the full batch these add up to 1.
+    of moved[k, i]; over the anchors of the full batch these add up to 1.
 
     Attributes:
         scores: (2, N, N) similarities of anchor and candidate over τ; side 0 are the anchors u, side 1 the anchors v.
-        along: (2, N, N) how far it moves the anchor along the full-batch gradient to be pushed from a candidate.
-        pushed: (2, N, N) how far it moves the candidate so; zeros where candidates are held fixed.
+        moved: (2, N, N) how far along the full-batch gradient it moves the anchor to be pushed from a candidate; and
+            the candidate, unless candidates are held fixed.
     """
 
     scores: Doubles
-    along: Doubles
-    pushed: Doubles
+    moved: Doubles
 
-    def kept_by_member(self, batches: Ints, background: Background | None = None) -> Doubles:
-        """(K, B) what each member of each batch keeps, both sides added; 0 in the empty places (-1) of a short one.
-
-        Args:
-            batches: (K, B) indices.
-            background: Further candidates that get no gradient: (N, M) samples that each sample sees besides those of
-                its batch, and (2, N, M) what is added to the logarithms of their masses, for the anchors of u and of v.
-        """
-        width = batches.shape[1] + (0 if background is None else background[0].shape[1])
-        step = max(1, _CELLS // (batches.shape[1] * width))
+    def kept_by_member(self, batches: Ints) -> Doubles:
+        """(K, B) what each member of each batch keeps, both sides added; 0 in the empty places (-1) of a short one."""
+        step = max(1, _CELLS // batches.shape[1] ** 2)
         parts = [batches[start : start + step] for start in range(0, len(batches), step)]
-        return np.concatenate([self._kept_by_member(part, background) for part in parts])
+        return np.concatenate([self._kept_by_member(part) for part in parts])
 
-    def _kept_by_member(self, batches: Ints, background: Background | None) -> Doubles:
+    def _kept_by_member(self, batches: Ints) -> Doubles:
         member, kept = batches >= 0, np.zeros(batches.shape)
         for k in range(2):
             anchors, near = batches[:, :, None], batches[:, None, :]
             scores = np.where(member[:, None, :], self.scores[k][anchors, near], -np.inf)
-            along = self.along[k][anchors, near] + self.pushed[k][anchors, near]
-            if background is not None:
-                far = background[0][batches]
-                scores = np.concatenate([scores, self.scores[k][anchors, far] + background[1][k][batches]], axis=2)
-                along = np.concatenate([along, self.along[k][anchors, far]], axis=2)
             masses = np.exp(scores - scores.max(axis=2, keepdims=True))
-            kept += (masses * along).sum(axis=2) / masses.sum(axis=2)
-            kept -= self.along[k][batches, batches] + self.pushed[k][batches, batches]
+            kept += (masses * self.moved[k][anchors, near]).sum(axis=2) / masses.sum(axis=2)
+            kept -= self.moved[k][batches, batches]
         return np.asarray(np.where(member, kept, 0.0))
 
-    def kept(self, batches: Ints, background: Background | None = None) -> float:
+    def kept(self, batches: Ints) -> float:
         """The share of the full-batch gradient that batches keep which hold every sample, by the mean over its batches.
 
         Over all C(N, b) batches of one size it is f(b).
         """
         members = batches[batches >= 0]
         times = np.bincount(members, minlength=self.scores.shape[1])
-        return float((self.kept_by_member(batches, background)[batches >= 0] / times[members]).sum())
+        return float((self.kept_by_member(batches)[batches >= 0] / times[members]).sum())
 
     def size(self, kept: float, *, seed: int = 0) -> float:
         """The size of random batches that keep as much, by one random partition for each of some sizes."""
@@ -110,4 +95,4 @@ def gradient_table(
     whole = float(sum((layer**2).sum() for layer in layers))
     moves = [tangent(wide[k] @ layers[k].T, sides[k]) / (tau * whole) for k in range(2)]
     along = np.stack([moves[0] @ sides[1].T, moves[1] @ sides[0].T])
-    return GradientTable(scores, along, along[::-1].mT.copy() if roles == "both" else np.zeros_like(along))
+    return GradientTable(scores, along + along[::-1].mT if roles == "both" else along)

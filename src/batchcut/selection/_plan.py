@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import check_flag, check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_at_least_zero, check_flag, check_integer, check_positive, invalid, wrong_type
 from batchcut._files import reading, write_whole
 
 from ._archive import map_member, read_member
@@ -25,7 +25,6 @@ from ._plan_checks import (
     check_batches,
     check_left_over,
     check_outcome,
-    check_seconds,
     check_shape,
     frozen,
     frozen_settings,
@@ -92,7 +91,7 @@ class BatchPlan:
             object.__setattr__(self, name, check_integer(name, getattr(self, name), at_least=0))
         object.__setattr__(self, "settings", frozen_settings(self.settings))
         object.__setattr__(self, "temperature", check_positive("temperature", self.temperature))
-        object.__setattr__(self, "seconds", check_seconds(self.seconds))
+        object.__setattr__(self, "seconds", check_at_least_zero("seconds", self.seconds))
         if not isinstance(self.method, str):
             raise wrong_type("method", "be a string", self.method)
         if not (self.effective is None or isinstance(self.effective, EffectiveSize)):

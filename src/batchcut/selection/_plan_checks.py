@@ -1,6 +1,5 @@
 """What a plan must be: arrays that nobody can change, plain settings, samples that are there."""
 
-import math
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from types import MappingProxyType
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import as_float, invalid, wrong_dtype, wrong_type
+from batchcut._errors import invalid, wrong_dtype, wrong_type
 
 from ._inputs import Doubles, Ints
 
@@ -46,15 +45,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Real) and not isinstance(value, int) else value
-
-
-def check_seconds(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, Real):
-        raise wrong_type("seconds", "be a number", seconds)
-    number = as_float(seconds)
-    if not (math.isfinite(number) and number >= 0):
-        raise invalid("seconds", "be finite and at least 0", seconds)
-    return number
 
 
 def check_shape(batches: Ints, left_over: Ints, count: int) -> None:

@@ -128,7 +128,7 @@ class Selector(ABC):
                 progress=progress,
             )
             if self.covers and not isinstance(groups, Groups):
-                warn_of_large_groups(request.groups, request.batch_count, stacklevel=2)
+                warn_of_large_groups(request.groups, request.batch_count)
             return self._plan(request, self.choose(request), started)
 
     def _plan(self, request: Request, chosen: Ints | Chosen, started: float) -> BatchPlan:

@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from batchcut._errors import as_float, check_integer, check_positive, invalid, wrong_type
+from batchcut._errors import check_integer, check_number, check_positive, invalid
 
 from ._inputs import Floats, Pairs, as_array, check_same_shape, unit_rows
 
@@ -85,9 +84,7 @@ def check_margin(margin: object) -> float | None:
     """Returns the margin, if it is None or a finite number."""
     if margin is None:
         return None
-    if isinstance(margin, bool) or not isinstance(margin, Real):
-        raise wrong_type("margin", "be None or a number", margin)
-    number = as_float(margin)
+    number = check_number("margin", margin, "be None or a number")
     if not math.isfinite(number):
         raise invalid("margin", "be finite", margin)
     return number

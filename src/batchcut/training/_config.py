@@ -2,11 +2,10 @@
 
 import math
 from dataclasses import dataclass, field, is_dataclass
-from numbers import Real
 from typing import Literal, get_args
 
 from batchcut._errors import (
-    as_float,
+    check_at_least_zero,
     check_choice,
     check_flag,
     check_integer,
@@ -75,7 +74,7 @@ class ViewSettings:
     def __post_init__(self) -> None:
         check_choice("views.recipe", self.recipe, get_args(ViewRecipe))
         _check_optional("views.size", self.size, at_least=1, at_most=_LARGEST_VIEW)
-        _check_share("views.smallest_crop", self.smallest_crop)
+        check_positive("views.smallest_crop", self.smallest_crop, at_most=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +129,7 @@ class ObjectiveSettings:
     def __post_init__(self) -> None:
         check_choice("objective.loss", self.loss, get_args(Loss))
         check_temperature(self.temperature, "objective.temperature")
-        _check_share("objective.gamma", self.gamma)
+        check_positive("objective.gamma", self.gamma, at_most=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,11 +214,11 @@ class OptimizerSettings:
         check_choice("optimizer.name", self.name, get_args(OptimizerName))
         if self.learning_rate is not None:
             check_positive("optimizer.learning_rate", self.learning_rate)
-        _check_at_least_zero("optimizer.momentum", self.momentum)
+        check_at_least_zero("optimizer.momentum", self.momentum)
         if self.momentum >= 1:
             raise invalid("optimizer.momentum", "be below 1", self.momentum)
-        _check_at_least_zero("optimizer.weight_decay", self.weight_decay)
-        _check_at_least_zero("optimizer.warmup_epochs", self.warmup_epochs)
+        check_at_least_zero("optimizer.weight_decay", self.weight_decay)
+        check_at_least_zero("optimizer.warmup_epochs", self.warmup_epochs)
         if self.clip is not None:
             check_positive("optimizer.clip", self.clip)
         check_integer("optimizer.accumulate", self.accumulate, at_least=1)
@@ -300,7 +299,9 @@ class MachineSettings:
     precision: Precision = "32-true"
 
     def __post_init__(self) -> None:
-        _check_text("machine.accelerator", self.accelerator)
+        accelerator: object = self.accelerator
+        if not isinstance(accelerator, str) or not accelerator:
+            raise invalid("machine.accelerator", "be a text that is not empty", repr(accelerator))
         check_integer("machine.devices", self.devices, at_least=1)
         check_integer("machine.nodes", self.nodes, at_least=1)
         check_choice("machine.precision", self.precision, get_args(Precision))
@@ -350,23 +351,6 @@ class Config:
         return 0.075 * math.sqrt(self.batch_size) if given is None else given
 
 
-def _check_text(argument: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise invalid(argument, "be a text that is not empty", repr(value))
-
-
 def _check_optional(argument: str, value: int | None, *, at_least: int, at_most: int | None = None) -> None:
     if value is not None:
         check_integer(argument, value, at_least=at_least, at_most=at_most)
-
-
-def _check_share(argument: str, value: float) -> None:
-    if check_positive(argument, value) > 1:
-        raise invalid(argument, "be above 0 and at most 1", value)
-
-
-def _check_at_least_zero(argument: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise wrong_type(argument, "be a number", value)
-    if not 0 <= as_float(value) < math.inf:
-        raise invalid(argument, "be finite and at least 0", value)

@@ -42,14 +42,12 @@ def largest(function: Callable[[Tensor], Tensor], start: Tensor, project: Projec
     return best
 
 
-def largest_curvature(
-    function: Callable[[Tensor], Tensor], start: Tensor, project: Projection, *, seed: int = 0
-) -> float:
+def largest_curvature(function: Callable[[Tensor], Tensor], start: Tensor, project: Projection) -> float:
     """The largest |zᵀ H z| over points and unit directions z: on a convex set, the gradient's Lipschitz constant.
 
     The direction is sought along with the point.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     direction = torch.randn(start.shape, dtype=torch.float64, generator=generator)
     within = tuple(range(1, start.ndim))
 

@@ -253,4 +253,4 @@ def tables(data: Data) -> tuple[Table, ...]:
     numbers_table = Table(heading="Top-1 retrieval in per cent", columns=tuple(columns), rows=tuple(rows))
     if data["task"] == "clean":
         return numbers_table, starting_table(data["starts"])
-    return numbers_table, full_scale_commands(corrupted=True)
+    return numbers_table, full_scale_commands()

@@ -25,7 +25,7 @@ def check_bank_state(state: object, *, rows: int, width: int) -> None:
             raise invalid(f"state[{name!r}]", f"have shape {shape}, as in this bank", tuple(state[name].shape))
     latest = max(NEVER, int(state["recorded_at"].max()))
     check_integer("state['clock']", state["clock"], at_least=latest + 1, at_most=LATEST)
-    _check_cosines("state['cosines']", state["cosines"])
+    _check_cosines(state["cosines"])
 
 
 def _check_kind(argument: str, value: object, *, integers: bool) -> None:
@@ -37,8 +37,8 @@ def _check_kind(argument: str, value: object, *, integers: bool) -> None:
         raise wrong_dtype(argument, "hold floats", str(value.dtype))
 
 
-def _check_cosines(argument: str, value: object) -> None:
-    rule = "be a list of two cosines, or None where there is none"
+def _check_cosines(value: object) -> None:
+    argument, rule = "state['cosines']", "be a list of two cosines, or None where there is none"
     if not isinstance(value, (list, tuple)) or any(type(x) not in (int, float, type(None)) for x in value):
         raise wrong_type(argument, rule, value)
     if len(value) != 2 or not all(x is None or abs(x) <= LARGEST_COSINE for x in value):

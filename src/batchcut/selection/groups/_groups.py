@@ -182,7 +182,7 @@ def _check_labels(labels: Iterable[object]) -> None:
         raise wrong_dtype("groups", "hold integers or strings, not both", f"{numbers} and {words} of them")
 
 
-def warn_of_large_groups(groups: Groups | None, batches: int, *, stacklevel: int, drop_conflicts: bool = False) -> None:
+def warn_of_large_groups(groups: Groups | None, batches: int, *, drop_conflicts: bool = False) -> None:
     """Says that some groups have more members than there are batches, so that no plan keeps them apart."""
     sizes = np.zeros(1, np.int64) if groups is None else np.bincount(groups.codes)
     large = int((sizes > batches).sum())
@@ -193,7 +193,7 @@ def warn_of_large_groups(groups: Groups | None, batches: int, *, stacklevel: int
             f"{large} of the groups have more members than there are batches, {batches}, the largest {sizes.max()}: "
             f"{then}",
             RuntimeWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=3,  # who called the selector, or made the sampler
         )
 
 
