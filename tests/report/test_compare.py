@@ -95,6 +95,18 @@ def test_each_group_is_compared_with_shuffled_batches_of_its_own_settings(tmp_pa
     assert several.gain(several.groups[2]) is None
 
 
+@pytest.mark.parametrize(
+    ("method", "setting", "told"), [("cut", "true", True), ("cut", "false", False), ("ordered", "true", False)]
+)
+def test_a_background_beside_planned_batches_is_named(method: str, setting: str, told: bool, tmp_path: Path) -> None:
+    for one in ("shuffle", method):
+        folder = write_run(tmp_path / one, method=one, gain=0.1 * (one == method))
+        config = (folder / "config.toml").read_text()
+        (folder / "config.toml").write_text(f"selection.background = {setting}\n{config}")
+    comparison = compare([read_run(path) for path in runs_in(tmp_path)])
+    assert ("(selection.background)" in finding(comparison)) == told
+
+
 def test_without_shuffled_runs_there_is_nothing_to_reach(tmp_path: Path) -> None:
     comparison = compare([read_run(write_run(tmp_path / "cut"))])
     assert comparison.baseline(comparison.groups[0]) is None

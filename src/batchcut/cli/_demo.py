@@ -28,7 +28,8 @@ _TOP1 = {
 
 
 _COLUMNS = {
-    "batches": "Shuffle at random, as usual; Ordered and Spectral as in the paper; Cut is the default here",
+    "batches": "Shuffle at random, as usual; Ordered and Spectral as in the paper; Cut is the default here. "
+    "Where each sample comes once an epoch, planned batches have a background in their loss",
     "top-1,\n%": "{top1}; mean ± standard deviation over seeds",
     "gain,\npoints": "of top-1, above Shuffle; mean ± standard error over seeds",
     "steps to\nshuffled": "the share of the steps after which it is as good as Shuffle is in the end",

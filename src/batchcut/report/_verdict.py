@@ -2,11 +2,12 @@
 
 import math
 
-from ._compare import Comparison, Group, differences
+from ._compare import Comparison, Group, differences, flattened
 from ._gain import Gain, gain_over
 from ._svg import score
 
 _ONE_SEED = "one seed is no verdict"
+_WITHOUT_BACKGROUND = ("Shuffle", "Ordered")
 
 
 def finding(comparison: Comparison) -> str:
@@ -34,8 +35,16 @@ def _finding(part: Comparison) -> str:
         _doubt(gain, len(gains)),
         f"Not above shuffled batches: {behind}." if behind else "",
         f"Not the batches alone differ: {', '.join(more)}." if more else "",
+        "Beside planned batches the loss may see a background, too (selection.background)." if _sees_more(best) else "",
     ]
     return " ".join(filter(None, sentences))
+
+
+def _sees_more(group: Group) -> bool:
+    """Whether old embeddings stand beside its batches, where they help: in no loss of shuffled ones, nor in SogCLR."""
+    config = flattened(group.runs[0].config)
+    alone = group.method in _WITHOUT_BACKGROUND or config.get("objective.loss") == "sogclr"
+    return config.get("selection.background") is True and not alone
 
 
 def _ahead(best: Group, gain: Gain) -> str:
