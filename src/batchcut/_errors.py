@@ -48,6 +48,13 @@ def check_integer(argument: str, value: object, *, at_least: int, at_most: int |
     return number
 
 
+def without_number(error: OSError) -> str:
+    """What the system refused, and of which file, without the number that it has for it."""
+    if error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
 def check_number(argument: str, value: object, rule: str = "be a number") -> float:
     """Returns `value` as a float, if it is a number, finite or not."""
     if isinstance(value, bool) or not isinstance(value, Real):

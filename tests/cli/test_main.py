@@ -17,7 +17,8 @@ from batchcut.cli._app import VERBS, parsed
 from batchcut.cli._paper import List, Run
 from batchcut.cli._theory import Theory
 from batchcut.paper import claims
-from batchcut.selection import Shuffle
+from batchcut.report import write_plan_report
+from batchcut.selection import Cut, Shuffle
 
 BASH = shutil.which("bash")
 FULL = Path("/dev/full")
@@ -291,6 +292,24 @@ def test_report_of_a_plan(together: bool, tmp_path: Path, capsys: pytest.Capture
     assert run("report", str(file), "--embeddings", *files, *words) == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert "sample number 17" in out.read_text(encoding="utf-8")
+
+
+def test_report_of_a_plan_with_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    u, v = np.random.default_rng(0).standard_normal((2, 24, 6)).astype(np.float32)
+    groups = np.arange(24) // 3
+    plan, out = Cut()(u, v, batch_size=4, groups=groups), tmp_path / "plan.html"
+    plan.save(tmp_path / "plan.npz")
+    np.savez(tmp_path / "both.npz", u=u, v=v)
+    (tmp_path / "groups.txt").write_text("".join(f"{group}\n" for group in groups))
+    words = ("--groups", str(tmp_path / "groups.txt"), "--out", str(out))
+    assert run("report", str(tmp_path / "plan.npz"), "--embeddings", str(tmp_path / "both.npz"), *words) == 0
+    told = {"groups": groups, "title": "batchcut report"}
+    expected = write_plan_report(plan, u, v, tmp_path / "expected.html", **told)  # type: ignore[arg-type]
+    page, wanted = (re.sub("<tr>.*seconds to plan.*", "", one.read_text("utf-8")) for one in (out, expected))
+    assert page == wanted
+    capsys.readouterr()
+    assert run("report", str(tmp_path), *words) == 2
+    assert "--groups must be given with the file of a plan" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

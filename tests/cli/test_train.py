@@ -232,7 +232,10 @@ def test_data_that_is_gone_when_a_run_goes_on(done: Path, tmp_path: Path, capsys
     assert run("--resume", done) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert "cifar-100-python is not there" in first
-    assert f"{path}: data.download and data.root there say what these options do" in second
+    assert f"{path}: data.name there says where its data are, data.root and data.download" in second
+    path.write_text(re.sub(r'name = "cifar100"', 'name = "folder:not/here"', path.read_text(encoding="utf-8")))
+    assert run("--resume", done) == 2
+    assert capsys.readouterr().err.splitlines()[0].endswith("not/here: no such folder")
 
 
 def empty(folder: Path) -> None:

@@ -52,9 +52,27 @@ def test_an_image_outside_the_classes_leaves_no_labels(tmp_path: Path) -> None:
     assert part(tmp_path).labels is None
 
 
-@pytest.mark.parametrize("name", ["test", "val"])
-def test_parts_share_their_classes(name: str, tmp_path: Path) -> None:
-    for row, place in enumerate(("train/a", "train/b", "train/c", f"{name}/c", f"{name}/a")):
+def test_a_training_part_alone_is_split_and_keeps_its_classes(tmp_path: Path) -> None:
+    for row in range(10):
+        write_picture(tmp_path / "train" / "ab"[row % 2] / f"{row}.png", np.full((3, 4, 4), 10 * row, np.uint8))
+    train, test = part(tmp_path), part(tmp_path, "test")
+    assert len(train) + len(test) == 10
+    for images in (train, test):
+        assert images.labels is not None
+        assert images.labels.tolist() == (images.pixels[:, 0, 0, 0] // 10 % 2).tolist()
+
+
+def test_train_beside_other_folders_is_a_class(tmp_path: Path) -> None:
+    for row in range(10):
+        write_picture(tmp_path / ("car", "train")[row % 2] / f"{row}.png", np.full((3, 4, 4), 10 * row, np.uint8))
+    found = part(tmp_path)
+    assert found.labels is not None
+    assert found.labels.tolist() == (found.pixels[:, 0, 0, 0] // 10 % 2).tolist()
+
+
+@pytest.mark.parametrize(("first", "name"), [("train", "test"), ("train", "val"), ("Train", "Test")])
+def test_parts_share_their_classes(first: str, name: str, tmp_path: Path) -> None:
+    for row, place in enumerate((f"{first}/a", f"{first}/b", f"{first}/c", f"{name}/c", f"{name}/a")):
         write_picture(tmp_path / place / f"{row}.png", np.full((3, 4, 4), row, np.uint8))
     train, test = part(tmp_path), part(tmp_path, "test")
     assert train.labels is not None

@@ -31,3 +31,16 @@ def test_runs_without_embeddings_have_no_geometry(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "cut")
     (folder / "embeddings" / "initial.safetensors").unlink()
     assert geometries(compare([read_run(folder)]), Samples()) == []
+
+
+def test_samples_that_an_untrained_encoder_maps_to_zero_are_left_out(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "cut")
+    etf = np.ascontiguousarray(simplex_etf(9, 8).numpy(), np.float32)
+    untrained = etf.copy()
+    untrained[[0, 4]] = 0
+    for name, rows in (("initial", untrained), ("final", etf)):
+        save_file({"index": np.arange(9), "u": rows, "v": rows}, folder / "embeddings" / f"{name}.safetensors")
+    (found,) = geometries(compare([read_run(folder)]), Samples())
+    assert found.samples == 7
+    save_file({"index": np.arange(9), "u": 0 * etf, "v": etf}, folder / "embeddings" / "initial.safetensors")
+    assert geometries(compare([read_run(folder)]), Samples()) == []

@@ -41,6 +41,9 @@ def test_one_task_needs_no_name() -> None:
     assert task_names([first, second]) == ["x", "y"]
     third = (("data.name", "digits"),)
     assert task_names([first, third]) == ["pairs:x.npz", "digits"]  # where a file lies says less than its name
+    one, other = (("data.name", "functions 3c4ce3120a72"),), (("data.name", "functions 99aa00bb11cc"),)
+    assert task_names([one, third]) == ["functions", "digits"]
+    assert task_names([one, other]) == ["3c4ce3120a72", "99aa00bb11cc"]
 
 
 TABLES = st.lists(

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
-from batchcut._errors import shortened
+from batchcut._errors import shortened, without_number
 from batchcut._interrupts import interrupts_answered
 
 from ._app import as_options, parsed
@@ -150,5 +150,4 @@ def _system_error(error: OSError) -> str:
     """What the system refused, without its number, and what to do next."""
     if error.strerror is None:
         return str(error)
-    what = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return "; ".join(filter(None, (what, _ADVICE.get(error.errno or 0))))
+    return "; ".join(filter(None, (without_number(error), _ADVICE.get(error.errno or 0))))

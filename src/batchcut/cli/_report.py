@@ -10,7 +10,7 @@ from batchcut._errors import invalid
 from batchcut._files import check_target
 
 from ._output import as_json
-from ._select import read_sides
+from ._select import read_groups, read_sides
 from ._verb import DONE, Out
 
 
@@ -48,6 +48,9 @@ class Report:
     embeddings: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)] = ()
     """For a plan: two .npy files, or one file with both sides, as `batchcut select` takes them."""
 
+    groups: Path | None = None
+    """For a plan that was made with groups: the same file, as `batchcut select` takes it."""
+
     json: bool = False
     """Print the path and the size as JSON."""
 
@@ -72,6 +75,8 @@ class Report:
         if self.embeddings:
             names = " ".join(map(str, self.embeddings))
             raise invalid("--embeddings", "be given with the file of a plan; folders of runs hold their own", names)
+        if self.groups is not None:
+            raise invalid("--groups", "be given with the file of a plan", self.groups)
         return write_report(self.runs, self.out, title=self.title, texts=self.texts)
 
     def _of_plan(self, places: tuple[Path, ...]) -> Path:
@@ -81,11 +86,12 @@ class Report:
 
         if len(places) > 1:
             raise invalid("RUN", "be one plan, or folders of runs", " ".join(map(str, places)))
-        check_target("--out", self.out, inputs=[*places, *self.embeddings, self.texts])
+        check_target("--out", self.out, inputs=[*places, *self.embeddings, self.texts, self.groups])
         plan = read_plan_table(places[0]) if places[0].suffix == ".parquet" else BatchPlan.load(places[0])
         if len(self.embeddings) not in (1, 2):
             rule = f"name two .npy files, or one file with both sides, for the plan in {places[0]}"
             raise invalid("--embeddings", rule, f"{len(self.embeddings)} names")
         u, v = read_sides(self.embeddings[0], self.embeddings[1] if len(self.embeddings) == 2 else None)
         texts = None if self.texts is None else read_texts(self.texts)
-        return write_plan_report(plan, u, v, self.out, title=self.title, texts=texts)
+        groups = None if self.groups is None else read_groups(self.groups, plan.count)
+        return write_plan_report(plan, u, v, self.out, title=self.title, texts=texts, groups=groups)

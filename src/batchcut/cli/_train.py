@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from cyclopts import Parameter
 from rich.table import Table
 
+from batchcut._errors import without_number
 from batchcut._files import UnreadableError, read_text, reading
 
 from ._output import COLUMNS, as_json, cell, console
@@ -102,9 +103,10 @@ class Train:
                     result = resume(self.resume, observe=watcher)
                 except FileNotFoundError as error:
                     where = (
-                        f"{self.resume / 'config.toml'}: data.download and data.root there say what these options do"
+                        f"{self.resume / 'config.toml'}: data.name there says where its data are, data.root and "
+                        "data.download what these options do"
                     )
-                    raise FileNotFoundError(f"{error}\nA run goes on with its own {where}.") from error
+                    raise FileNotFoundError(f"{without_number(error)}\nA run goes on with its own {where}.") from error
         else:
             config = self._settings()
             if self.show:

@@ -30,12 +30,12 @@ _TEST_NAMES = ("test", "val", "valid", "validation")
 def load_folder(address: str, *, seed: int, image_size: int | None = None) -> Split:
     """The images at `address`, which holds `train` and `test` (or `val`), or is split at random by the seed.
 
+    Names of these parts may be capitals; where all images are in `train`, that is split.
+
     Where every image lies in a sub-folder, the sub-folders are the classes, numbered in the order of their names.
     For their size see `read_images`.
     """
-    folder = existing_folder(address)
-    tests = [folder / part for part in _TEST_NAMES if (folder / part).is_dir()]
-    parts = [folder / "train", tests[0]] if (folder / "train").is_dir() and tests else [folder]
+    parts = _parts(existing_folder(address))
     files = [_at_least_two(part) for part in parts]
     together = [path for part in files for path in part]  # so that all have one size, and one list of classes
     pixels, note = read_images_with_note(together, size=image_size)
@@ -43,6 +43,20 @@ def load_folder(address: str, *, seed: int, image_size: int | None = None) -> Sp
     if len(parts) == 1:
         return split_at_random(images, seed=seed)
     return Split(images.take(slice(None, len(files[0]))), images.take(slice(len(files[0]), None)))
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The folders of the training and the test part; or the one that is to be split, `train` if all images are there.
+
+    Beside other folders with images, `train` alone is a class.
+    """
+    named = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
+    train, test = named.get("train"), next((named[name] for name in _TEST_NAMES if name in named), None)
+    if train is None:
+        return [folder]
+    if test is not None:
+        return [train, test]
+    return [train] if all(path.is_relative_to(train) for path in find_images(folder)) else [folder]
 
 
 def existing_folder(address: str) -> Path:

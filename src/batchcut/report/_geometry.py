@@ -51,24 +51,32 @@ def geometries(comparison: Comparison, samples: Samples) -> list[Geometry]:
 
 
 def _geometry(run: Run, label: str, samples: Samples) -> Geometry | None:
-    chosen: Array = np.empty(0, np.int64)
-    grams: list[Gram] = []
-    for name in ("initial", "final"):
-        kept = run.embeddings(name)
-        if kept is None:
+    before, after = run.embeddings("initial"), run.embeddings("final")
+    if before is None or after is None:
+        return None
+    with run.reading_embeddings("initial"):
+        there = _with_direction(before)
+        most = min(_MOST, before["u"].shape[1] + 1)
+    with run.reading_embeddings("final"):
+        there = there & _with_direction(after)
+    with run.reading_embeddings("initial"):
+        chosen = _chosen(np.flatnonzero(there), before["index"], most, samples.labels)
+        if len(chosen) < 2:
             return None
-        with run.reading_embeddings(name):
-            if not grams:
-                chosen = _chosen(kept["index"], min(_MOST, kept["u"].shape[1] + 1), samples.labels)
-            if len(chosen) < 2:
-                return None
-            grams.append(_gram(kept["u"][chosen], kept["v"][chosen]))
-    return Geometry(label=label, samples=len(chosen), before=grams[0], after=grams[1])
+        first = _gram(before["u"][chosen], before["v"][chosen])
+    with run.reading_embeddings("final"):
+        last = _gram(after["u"][chosen], after["v"][chosen])
+    return Geometry(label=label, samples=len(chosen), before=first, after=last)
 
 
-def _chosen(index: Array, most: int, labels: Array | None) -> Array:
-    """Rows of at most so many samples, spread over the index, and by class where classes are known."""
-    rows = np.unique(np.linspace(0, len(index) - 1, min(most, len(index))).round().astype(int))
+def _with_direction(kept: dict[str, Array]) -> Array:
+    """(n,) which samples have no zero vector: an encoder that has learnt nothing gives some."""
+    return np.asarray(kept["u"].any(axis=1) & kept["v"].any(axis=1))
+
+
+def _chosen(places: Array, index: Array, most: int, labels: Array | None) -> Array:
+    """At most so many of the places in the index, spread over them, and by class where classes are known."""
+    rows = places[np.unique(np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int))]
     return rows if labels is None else rows[np.argsort(labels[index[rows]], kind="stable")]
 
 

@@ -90,9 +90,9 @@ def _values(name: str, values: list[str]) -> list[str]:
 
 
 def short_name(name: str) -> str:
-    """The name of data, of which a path shows its end."""
+    """The name of data, of which a path shows its end, without the digest that tells versions apart."""
     kind, colon, path = name.partition(":")
-    return f"{kind}{colon}{Path(path).name}" if colon else kind
+    return f"{kind}{colon}{Path(path).name}" if colon else kind.partition(" ")[0]
 
 
 def _without_what_is_common(values: list[str]) -> list[str]:

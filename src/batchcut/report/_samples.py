@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from batchcut._errors import invalid
+from batchcut._errors import invalid, without_number
 from batchcut._files import read_lines
 from batchcut.selection import as_array
 
@@ -90,7 +90,8 @@ def samples_of(run: Run, texts: list[str] | None) -> Samples:
     try:
         part = load(name, root=root).train
     except (OSError, ValueError, ImportError) as error:
-        note = f"The samples could not be read, so only their numbers are shown: {error}"
+        reason = without_number(error) if isinstance(error, OSError) else error
+        note = f"The samples could not be read, so only their numbers are shown: {reason}"
         return Samples(texts=texts, note="" if texts else note)
     count = len(part) if most == "none" else min(len(part), int(most))
     if texts is not None and len(texts) != count:
