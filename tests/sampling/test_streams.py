@@ -278,6 +278,32 @@ def test_a_state_goes_on_with_the_same_pool(given_before: int) -> None:
         asked.clear()
 
 
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("given_before", [0, 1, 4, 5, 7, 10])
+def test_a_state_is_not_forgotten_before_there_is_a_newer_one(given_before: int, skip: bool) -> None:
+    loader = DataLoader(Stream(), batch_size=10)
+    planner = StreamPlanner(loader, embed, pool=5)
+    batches = iter(planner)
+    for _ in range(given_before):
+        next(batches)
+    state = planner.state_dict()
+    again = StreamPlanner(loader, embed, pool=5)
+    again.load_state_dict(state, skip=skip)
+    assert again.state_dict() == state
+    going_on = iter(again)
+    assert again.state_dict() == state
+    for _ in range(0 if skip else given_before):
+        next(going_on)
+        assert again.state_dict() == state
+    for _ in range(given_before, 10):
+        next(going_on)
+        next(batches)
+        assert again.state_dict() == planner.state_dict()
+    assert list(going_on) == []
+    again.set_epoch(1)
+    assert again.state_dict() == {"epoch": 1, "pools": 0, "rows": None, "given": 0}
+
+
 def test_a_state_is_of_one_epoch() -> None:
     planner = StreamPlanner(DataLoader(Stream(), batch_size=10), embed, pool=5)
     next(iter(planner))

@@ -51,6 +51,8 @@ class PlannedStream(IterableDataset):  # type: ignore[misc]
     @property
     def state(self) -> dict[str, Any] | None:
         """The plan of the rows that come next, and which they are; None where none of them was planned."""
+        if self._kept is not None:
+            return self._kept
         covers = self._planner is not None and self._planner.selector.covers
         return self._planner.state_dict() if self._planner is not None and covers else None
 

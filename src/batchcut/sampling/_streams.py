@@ -75,25 +75,27 @@ class StreamPlanner:
         self._begun = self._set_by_caller = self._warned = False
         self._rows: list[Indices] | None = None  # the batches of the pool under way, None where it goes out as it came
         self._pools_begun = self._given = 0  # how many pools there were with it, and how many of its batches were given
-        self._kept: _Kept | None = None  # where the next pass goes on
+        self._kept: _Kept | None = None  # where the next pass goes on, until it is past that place
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is."""
-        self.epoch = check_integer("epoch", epoch, at_least=0)
-        self._set_by_caller = True
+        if self.epoch != check_integer("epoch", epoch, at_least=0):
+            self._forget_the_place()
+        self.epoch, self._set_by_caller = epoch, True
 
     def __iter__(self) -> Iterator[Any]:
         if self._begun and not self._set_by_caller:
             self.epoch += 1
         self._begun = True
-        self._pools_begun = self._given = 0
-        self._rows = None
+        self._forget_the_place()
         return self._pools(self.epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where this pass is: the epoch, how many pools were begun, the batches of the last, how many were given."""
         if not self.selector.covers:
             raise invalid("selector", "be one that takes each sample once, to keep a state", repr(self.selector))
+        if self._kept is not None and self._kept.epoch == self.epoch:
+            return self._kept.state
         rows = None if self._rows is None else [row.tolist() for row in self._rows]
         return {"epoch": self.epoch, "pools": self._pools_begun, "rows": rows, "given": self._given}
 
@@ -110,10 +112,13 @@ class StreamPlanner:
         self._kept = _Kept.of(state, skip=skip)
         self.epoch, self._begun = self._kept.epoch, False
 
+    def _forget_the_place(self) -> None:
+        self._pools_begun = self._given = 0
+        self._rows = None
+
     def _pools(self, epoch: int) -> Iterator[Any]:
         batches = iter(self.stream)
-        kept, self._kept = self._kept, None
-        kept = kept if kept is not None and kept.epoch == epoch else None
+        kept = self._kept = self._kept if self._kept is not None and self._kept.epoch == epoch else None
         number = 0
         while pool := list(islice(batches, self.pool)):
             self._pools_begun, self._rows, self._given = number + 1, None, 0
@@ -123,8 +128,12 @@ class StreamPlanner:
                 planned = self._resumed(pool, kept, number)
             for batch in planned:
                 self._given += 1
+                if kept is not None and kept is self._kept and (number + 1, self._given) > (kept.pools, kept.given):
+                    self._kept = None
                 yield batch
             number += 1
+        if kept is self._kept:
+            self._kept = None
 
     def _resumed(self, pool: list[Any], kept: "_Kept", number: int) -> Iterator[Any]:
         """A pool that was planned before a state was taken."""
@@ -200,6 +209,12 @@ class _Kept:
     rows: tuple[tuple[int, ...], ...] | None
     given: int
     skip: bool
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What it was made of."""
+        rows = None if self.rows is None else [list(row) for row in self.rows]
+        return {"epoch": self.epoch, "pools": self.pools, "rows": rows, "given": self.given}
 
     @staticmethod
     def of(state: object, *, skip: bool) -> "_Kept":

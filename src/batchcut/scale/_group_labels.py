@@ -10,6 +10,7 @@ from batchcut._errors import wrong_dtype
 
 from ._shards import Array, Ints
 
+_WORDS_AT_ONCE = 4096
 _KINDS = {"i": "integers", "u": "integers", "U": "strings", "T": "strings", "S": "bytes"}
 _PARQUET_KINDS = {
     **{f"{sign}int{bits}": "integers" for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -41,8 +42,11 @@ def group_numbers(labels: Array) -> Ints:
     """
     if labels.dtype.kind in "iu":
         return labels.astype(np.int64)
-    words, place = np.unique(labels, return_inverse=True)
-    return _hashes(words)[place]
+    found = np.empty(len(labels), np.int64)
+    for start in range(0, len(labels), _WORDS_AT_ONCE):  # each takes the room of the longest
+        words, place = np.unique(labels[start : start + _WORDS_AT_ONCE], return_inverse=True)
+        found[start : start + _WORDS_AT_ONCE] = _hashes(words)[place]
+    return found
 
 
 def parquet_group_numbers(column: Any, first: int) -> Ints:
