@@ -402,3 +402,25 @@ def test_in_two_processes_resume(ranks: list[Any]) -> None:
     for rank in ranks:
         assert len(rank["resumed"]) == 5
         assert rank["resumed"] == rank["seen"][4:]
+
+
+def test_the_losses_of_all_steps_are_logged_beside_plans(tmp_path: Path) -> None:
+    run = Run(tmp_path, options={"num_train_epochs": 2, "save_strategy": "no", "logging_steps": 1}, shuffled_epochs=1)
+    run.train()
+    logged = run.trainer.state.log_history
+    assert [entry["step"] for entry in logged if "loss" in entry] == list(range(1, 2 * STEPS + 1))
+    assert any("plan_loss" in entry for entry in logged)
+
+
+def test_split_batches_in_many_processes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, options={"accelerator_config": {"split_batches": True}, **ONE_EPOCH}, planned=False)
+    monkeypatch.setattr(type(run.trainer.args), "world_size", 2)
+    with pytest.raises(ValueError, match=r"^accelerator_config must have split_batches=False: planned batches differ"):
+        PlannedTexts(run.trainer)
+
+
+def test_a_bank_in_half_precision_under_autocast(tmp_path: Path) -> None:
+    options = {"num_train_epochs": 3, "save_strategy": "no", "bf16": True}
+    run = Run(tmp_path, options=options, dtype=torch.float16, shuffled_epochs=1)
+    assert len(run.train()) == 3 * STEPS
+    assert run.planned.samplers[0].bank.coverage == 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from tests.integrations._trainer_run import (
 )
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
-from transformers import Trainer
+from transformers import Trainer, TrainerState
+from transformers.trainer_utils import HPSearchBackend
 
 import batchcut as bc
 from batchcut.integrations import PlanningMixin
+from batchcut.integrations._transformers import checkpoint_of
 from batchcut.losses import Background
 
 STEPS = 7
@@ -284,3 +287,56 @@ def test_the_figures_of_each_plan_are_logged(whole: tuple[Path, PlanningTrainer]
     logged = [entry for entry in run.state.log_history if "plan_loss" in entry]
     assert len(logged) == 2  # the first epoch is shuffled
     assert all(entry["plan_loss"] > 0 and entry["plan_bank_age"] > 0 for entry in logged), logged
+
+
+NO_CHECKPOINTS: dict[str, Any] = {"num_train_epochs": 2, "save_strategy": "no"}
+
+
+def test_the_losses_of_all_steps_are_logged_beside_plans(tmp_path: Path) -> None:
+    run = trainer(tmp_path, options=NO_CHECKPOINTS | {"logging_steps": 1}, **SHORT)
+    run.train()
+    assert [entry["step"] for entry in run.state.log_history if "loss" in entry] == list(range(1, 2 * STEPS + 1))
+    assert [entry["step"] for entry in run.state.log_history if "plan_loss" in entry] == [STEPS + 1]
+
+
+class ByName(Trainer):
+    """As many write it: the arguments that it does not need have no names."""
+
+    def compute_loss(  # type: ignore[override]
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **more: Any
+    ) -> Any:
+        return super().compute_loss(model, inputs, return_outputs=return_outputs, **more)
+
+
+class PlanningByName(PlanningMixin, ByName):  # type: ignore[misc]  # it names fewer arguments than the mixin
+    """That, with planned batches."""
+
+
+def test_a_loss_that_takes_its_arguments_by_name(tmp_path: Path) -> None:
+    args = arguments(tmp_path, **NO_CHECKPOINTS, eval_strategy="epoch")
+    sets: dict[str, Any] = {"train_dataset": Captions(), "eval_dataset": Captions(), "data_collator": collate}
+    run = PlanningByName(model=tiny_clip(), args=args, **sets)
+    run.train()
+    assert run.bank is not None
+    assert run.bank.coverage == 1
+
+
+def test_each_training_has_a_bank_of_its_own_unless_one_is_given(tmp_path: Path) -> None:
+    bank = bc.EmbeddingBank(N)
+    for given, same in ((None, False), (bank, True)):
+        run = trainer(tmp_path, options=NO_CHECKPOINTS, bank=given, **SHORT)
+        banks = [bank]
+        for _ in range(2):
+            run.train()
+            assert run.bank is not None
+            banks.append(run.bank)
+        assert (banks[1] is banks[2]) == same
+        assert (banks[0] is banks[1]) == same
+
+
+def test_a_trial_of_a_search_over_settings_has_its_own_checkpoints(tmp_path: Path) -> None:
+    run: Any = trainer(tmp_path)
+    state = TrainerState(global_step=5)
+    assert checkpoint_of(run, state) == tmp_path / "checkpoint-5"
+    run.hp_search_backend, run.hp_name, run._trial = HPSearchBackend.OPTUNA, None, SimpleNamespace(number=3)
+    assert checkpoint_of(run, state) == tmp_path / "run-3" / "checkpoint-5"

@@ -44,6 +44,17 @@ def slow_loss(anchors: Tensor, candidates: Tensor, old: Tensor, background: Back
     return torch.stack(losses).mean()
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_background_in_half_precision_under_autocast(loss: Any) -> None:
+    u, v = pairs(4, 8, dtype=torch.bfloat16)
+    old = drawn(5, 8)
+    half = replace(old, u=old.u.half(), v=old.v.half())
+    wide = replace(old, u=half.u.float(), v=half.v.float())
+    expected = loss(u, v, temperature=TAU, background=wide)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(loss(u, v, temperature=TAU, background=half), expected)
+
+
 @pytest.mark.parametrize("weight", [1e9, 0.01], ids=["by share", "by weight"])
 @given(n=st.integers(2, 5), m=st.integers(1, 6), seed=st.integers(0, 99), share=st.sampled_from([0.05, 0.3, 0.9]))
 def test_against_a_slow_loop(weight: float, n: int, m: int, seed: int, share: float) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import batchcut as bc
-from batchcut.sampling import figures_of
+from batchcut.sampling import figures_of, mean_of_views
 
 
 def _sampler(count: int = 64, groups: object = None) -> bc.PlannedBatchSampler:
@@ -45,6 +45,27 @@ def test_shuffled_batches_keep_groups_apart_too() -> None:
     found = figures_of(sampler)["plan_times_shuffled"]
     assert found == pytest.approx(sampler.plan.mean_loss / apart.mean_loss)
     assert found > 1.1 * sampler.plan.mean_loss / mixed.mean_loss
+
+
+@pytest.mark.parametrize("average_views", [False, True])
+def test_samples_not_seen_count_alike_in_planned_and_shuffled_batches(average_views: bool) -> None:
+    whole, bank = _sampler(512).bank, bc.EmbeddingBank(512, 8)
+    seen = torch.randperm(512, generator=torch.Generator().manual_seed(1))[:128]
+    bank.record(seen, whole.u[seen], whole.v[seen])
+    sampler = bc.PlannedBatchSampler(
+        bank, batch_size=8, temperature=0.1, shuffled_epochs=0, average_views=average_views
+    )
+    list(sampler)
+    assert sampler.plan is not None
+    found = figures_of(sampler)["plan_times_shuffled"]
+    rows = torch.nn.functional.normalize(torch.randn(512, 8, generator=torch.Generator().manual_seed(2)), dim=1)
+    u, v = rows, rows.clone()
+    u[seen], v[seen] = whole.u[seen], whole.v[seen]
+    if average_views:
+        u[seen] = v[seen] = mean_of_views(whole.u[seen], whole.v[seen])
+    shuffled = bc.Shuffle()(u, v, batch_size=8, temperature=0.1)
+    assert found == pytest.approx(sampler.plan.mean_loss / shuffled.mean_loss, rel=0.2)
+    assert found > 1
 
 
 @pytest.mark.filterwarnings("ignore:64 embeddings were NaN")

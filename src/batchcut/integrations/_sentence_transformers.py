@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.util import batch_to_device, cos_sim, dot_score, pairwise_dot_score
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
+from transformers.trainer_utils import get_last_checkpoint
 
 from batchcut._errors import check_integer, invalid, wrong_type
 from batchcut.losses import Background
@@ -26,6 +26,7 @@ from ._text_background import add_background
 from ._text_batches import TextBatches
 from ._text_recording import NumberedCollate, NumberedDataset, Recorder, sides_of
 from ._text_stream import PlannedStream
+from ._transformers import checkpoint_of, log_beside
 
 STATE_NAME = "batchcut"
 BANK_FILE = "batchcut_bank.pt"
@@ -129,6 +130,9 @@ class PlannedTexts(TrainerCallback):
             raise invalid(
                 "trainer", "be one that no other PlannedTexts plans for: make it anew", type(trainer).__name__
             )
+        if trainer.accelerator.split_batches and trainer.args.world_size > 1:
+            rule = "have split_batches=False: planned batches differ in size where conflicts are left out"
+            raise invalid("accelerator_config", rule, "split_batches=True")
         self.trainer = trainer
         trainer.add_callback(self)
         if isinstance(trainer.train_dataset, IterableDataset):
@@ -258,14 +262,14 @@ class PlannedTexts(TrainerCallback):
         self,
         args: TrainingArguments,  # noqa: ARG002
         state: TrainerState,
-        control: TrainerControl,  # noqa: ARG002
+        control: TrainerControl,
         **_: Any,
     ) -> None:
         """Keeps plans where the trainer's checkpoints will have them, and logs their figures, once they are made."""
         if self._stream is not None and self._stream.plan is not self._logged:
             self._logged = self._stream.plan
             if self.trainer is not None and self._logged is not None:
-                self.trainer.log(figures_of_plan(self._logged))
+                log_beside(self.trainer, figures_of_plan(self._logged), control)
         if self._stream is not None:
             _kept_in(state)[STATE_NAME] = self._stream.state
         made = [(sampler.epoch, sampler.will_plan) for sampler in self.samplers]
@@ -277,7 +281,8 @@ class PlannedTexts(TrainerCallback):
         for name, batches in zip(self._names(), self._batches, strict=self._stream is None):
             if batches.figures and self.trainer is not None:
                 start = f"{name}_" if name else ""
-                self.trainer.log({start + figure: value for figure, value in batches.figures.items()})
+                figures = {start + figure: value for figure, value in batches.figures.items()}
+                log_beside(self.trainer, figures, control)
                 batches.figures = {}
 
     def on_save(
@@ -290,9 +295,9 @@ class PlannedTexts(TrainerCallback):
         """Puts the banks into the checkpoint, those of all processes joined."""
         for sampler in self.samplers:
             sampler.join()
-        folder = Path(str(args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
         if state.is_world_process_zero and self.samplers and not args.save_only_model:
             states = [(sampler.bank.state_dict(), sampler.state_dict(position=0)) for sampler in self.samplers]
+            folder = checkpoint_of(self._attached("callbacks"), state)
             torch.save([bank | {name: now[name] for name in _SINCE} for bank, now in states], folder / BANK_FILE)
 
     def _load_banks(self, args: TrainingArguments) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ class PlanningMixin(_Base):
     ) -> None:
         names = PlanSettings.__annotations__
         super().__init__(*args, **{name: value for name, value in arguments.items() if name not in names})
-        self.bank = bank
+        self.bank = self._own_bank = bank
         self.sampler: PlannedBatchSampler | None = None
         self._mode = mode
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
@@ -103,7 +103,8 @@ class PlanningMixin(_Base):
         size = plain.batch_sampler.batch_size
         if sharding.mode == "split" and not self.accelerator.split_batches:
             size *= sharding.world_size
-        if self.bank is None:
+        self.bank = self._own_bank
+        if self.bank is None:  # each training makes one: another model may be wider, and knows nothing of the old rows
             momentum = momentum_for(average_views=self._settings.get("average_views") is True)
             self.bank = EmbeddingBank(len(dataset), momentum=momentum)
         if len(dataset) != len(self.bank):
@@ -128,13 +129,13 @@ class PlanningMixin(_Base):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """The trainer's loss; the embeddings of a training batch are recorded on the way."""
-        index = inputs.pop(INDEX, None)
+        index, more = inputs.pop(INDEX, None), {"num_items_in_batch": num_items_in_batch}
         if index is None or self.sampler is None:
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+            return super().compute_loss(model, inputs, return_outputs=return_outputs, **more)
         step, number = self._place
         self._place = (self.state.global_step, number + 1 if step == self.state.global_step else 0)
         self._index = index
-        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **more)
         self._index = None
         self.sampler.record(index, *self.embeddings_of(outputs))
         return (loss, outputs) if return_outputs else loss
@@ -184,6 +185,19 @@ class _IndexWithin:
         return batch
 
 
+def log_beside(trainer: Any, figures: dict[str, float], control: TrainerControl) -> None:
+    """Logs figures of ours at a step at which the trainer may want to log its own: it forgets that it does."""
+    wanted = control.should_log
+    trainer.log(figures)
+    control.should_log = wanted
+
+
+def checkpoint_of(trainer: Any, state: TrainerState) -> Path:
+    """The folder of the checkpoint of this step; each trial of a search over settings has its own folder for them."""
+    folder = trainer._get_output_dir(vars(trainer).get("_trial"))
+    return Path(str(folder), f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
+
+
 class _SaveState(TrainerCallback):
     """Adds the plan and the bank to each checkpoint, and logs the figures of each plan."""
 
@@ -196,7 +210,7 @@ class _SaveState(TrainerCallback):
         if sampler is not None and sampler.plan is not self.logged:
             self.logged = sampler.plan
             if state.is_world_process_zero and self.logged is not None:
-                self.trainer.log(figures_of(sampler))
+                log_beside(self.trainer, figures_of(sampler), control)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:  # noqa: ARG002
         sampler = self.trainer.sampler
@@ -206,5 +220,4 @@ class _SaveState(TrainerCallback):
         # Position 0: the trainer itself skips the batches that it has trained on.
         kept = {"sampler": sampler.state_dict(position=0), "bank": sampler.bank.state_dict()}
         if args.should_save:
-            folder = Path(str(args.output_dir)) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
-            torch.save(kept, folder / STATE_FILE)
+            torch.save(kept, checkpoint_of(self.trainer, state) / STATE_FILE)

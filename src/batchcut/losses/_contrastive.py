@@ -42,7 +42,7 @@ def contrastive_loss(
     logits = similarities(u, v, temperature)
     if background is None:
         return two_sided_loss(logits) / 2
-    sides, old = torch.stack([u, v]), torch.stack([background.v, background.u])
+    sides, old = torch.stack([u, v]), torch.stack([background.v.to(u), background.u.to(u)])
     positives = torch.eye(len(u), dtype=torch.bool, device=u.device)
     both = torch.stack([logits, logits.mT])
     denominators = log_denominators(both, positives, sides, old, background, temperature)

@@ -42,6 +42,6 @@ def nt_xent(
     if background is None:
         return F.cross_entropy(logits, partner)
     same_sample = torch.eye(len(u), dtype=torch.bool, device=u.device).repeat(2, 2)
-    old = torch.cat([background.u, background.v])[None]
+    old = torch.cat([background.u.to(views), background.v.to(views)])[None]
     denominators = log_denominators(logits[None], same_sample, views[None], old, background, temperature)
     return denominators.mean() - logits.gather(1, partner[:, None]).mean()

@@ -77,7 +77,7 @@ def _with_direction(kept: dict[str, Array]) -> Array:
 def _chosen(places: Array, index: Array, most: int, labels: Array | None) -> Array:
     """At most so many of the places in the index, spread over them, and by class where classes are known."""
     rows = places[np.unique(np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int))]
-    return rows if labels is None else rows[np.argsort(labels[index[rows]], kind="stable")]
+    return rows if labels is None else np.asarray(rows[np.argsort(labels[index[rows]], kind="stable")])
 
 
 def _gram(u: Array, v: Array) -> Gram:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
 from batchcut.selection import BatchPlan, Groups, Shuffle
 
@@ -20,7 +21,6 @@ def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
     figures = figures_of_plan(plan)
     if len(seen):  # else their mean is not a number, which is not JSON
         figures["plan_bank_age"] = float(bank.age[seen].double().mean())
-    if len(seen) >= plan.batch_size:
         shuffled = shuffled_loss(bank, plan, average_views=sampler.average_views, groups=sampler.groups)
         figures["plan_times_shuffled"] = plan.mean_loss / max(shuffled, 1e-12)
     if sampler.drop_conflicts:
@@ -31,19 +31,20 @@ def figures_of(sampler: PlannedBatchSampler) -> dict[str, float]:
 def shuffled_loss(bank: EmbeddingBank, plan: BatchPlan, *, average_views: bool, groups: Groups | None = None) -> float:
     """The mean loss of shuffled batches, in which groups are kept apart too, by the embeddings in a bank.
 
-    They are those that the plan was made from, or a little newer where it was made ahead of its epoch. Of
-    some samples where there are many: it must cost next to nothing.
+    They are those that the plan was made from, or a little newer where it was made ahead of its epoch; random rows
+    stand in for samples not seen, as in plans. Of some samples where there are many: it must cost next to nothing.
     """
-    some = bank.seen.nonzero().ravel().cpu().numpy()
+    some, random = np.arange(len(bank.held)), np.random.default_rng([plan.seed, plan.epoch])
     most = max(_MOST_COMPARED, 8 * plan.batch_size)
     if len(some) > most:
-        some = np.random.default_rng([plan.seed, plan.epoch]).choice(some, most, replace=False)
+        some = random.choice(some, most, replace=False)
     index = torch.from_numpy(some).to(bank.device)
-    u, v = bank.u[index], bank.v[index]
+    u, v, unseen = bank.u[index], bank.v[index], ~bank.seen[index]
     if average_views:
         u = v = mean_of_views(u, v)
+    u[unseen] = v[unseen] = normalize(torch.from_numpy(random.standard_normal((int(unseen.sum()), bank.dim)))).to(u)
     shuffle, size = Shuffle(temperature=plan.temperature), min(plan.batch_size, len(index))
-    apart = None if groups is None else groups.of(some)
+    apart = None if groups is None else groups.of(some + bank.held.start)
     return shuffle(u, v, batch_size=size, seed=plan.seed, epoch=plan.epoch, groups=apart).mean_loss
 
 

@@ -48,7 +48,8 @@ def write_good(kept: Storage, index: Tensor, u: Tensor, v: Tensor, at: Tensor, *
     last = _last_good(index, good)  # written in parallel, u and v could otherwise be of different rows
     u, v, good, at = u[last], v[last], good[last], at[last]
     seen = kept.recorded_at[index] >= 0
-    olds, news = torch.cat([kept.u[index], kept.v[index]]).float(), torch.cat([u, v]).float()
+    # Made float32 one by one: autocast to bfloat16 joins no float16.
+    olds, news = (torch.cat([a.float(), b.float()]) for a, b in ((kept.u[index], kept.v[index]), (u, v)))
     agreement = cosine_similarity(olds, news).unflatten(0, (2, -1)).mean(dim=0)
     alignment = cosine_similarity(u.float(), v.float())
     kept.cosines[0] = _moved(kept.cosines[0], agreement, good & seen)
