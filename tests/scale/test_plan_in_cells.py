@@ -419,22 +419,37 @@ Cut(threads=2)(*rows, batch_size=32)  # which compiles what is needed
 held = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
 memory = int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_DATA, (held + memory, -1))
-plan = plan_in_cells(open_pair_files(*sys.argv[1:3]), parts=sys.argv[3], batch_size=64, memory=memory)
+groups = sys.argv[5] if len(sys.argv) > 5 else None
+pairs = open_pair_files(*sys.argv[1:3], groups=groups)
+plan = plan_in_cells(pairs, parts=sys.argv[3], batch_size=64, memory=memory, selector=Cut(threads=1))
 print(plan.settings["cells"])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of processes is not told here")
-def test_memory_stays_within_what_is_given(write_pairs: WritePairs, tmp_path: Path) -> None:
-    """150 MB of embeddings in float16, of which the search needs twice as much in float32, in 240 MB."""
-    pairs = write_pairs(150_000, dim=256, clusters=500)
-    command = [sys.executable, "-c", MEASURE, *pairs.shards[0].paths, str(tmp_path / "parts"), str(240_000_000)]
+@pytest.mark.parametrize(
+    ("count", "dim", "memory", "words"),
+    [
+        (150_000, 256, 240_000_000, False),  # 150 MB in float16, of which the search needs twice as much in float32
+        (40_000, 768, 231_300_000, False),  # the least that is taken, and cells that are full
+        (150_000, 16, 231_300_000, True),  # groups by words of 128 MB
+    ],
+    ids=["many", "wide", "words"],
+)
+def test_memory_stays_within_what_is_given(
+    count: int, dim: int, memory: int, words: bool, write_pairs: WritePairs, tmp_path: Path
+) -> None:
+    pairs = write_pairs(count, dim=dim, clusters=500)
+    command = [sys.executable, "-c", MEASURE, *pairs.shards[0].paths, str(tmp_path / "parts"), str(memory)]
+    if words:
+        np.save(tmp_path / "words.npy", np.array([f"{'x' * 200}{row // 3:014}" for row in range(count)]))
+        command.append(str(tmp_path / "words.npy"))
     limited = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, env=limited)
     assert result.returncode == 0, result.stderr
-    assert int(result.stdout) > 3
-    check_covers(BatchPlan.load(tmp_path / "parts" / "plan.npz"), 150_000, 64, drop_last=True)
+    assert int(result.stdout) > 1
+    check_covers(BatchPlan.load(tmp_path / "parts" / "plan.npz"), count, 64, drop_last=True)
 
 
 MEASURE_PARQUET = """
