@@ -223,6 +223,11 @@ def test_many_data_sets(tmp_path: Path) -> None:
     assert as_sets(seen[7:]) == rows_of(plans[0]) | second
     again = Run(tmp_path / "again", data=DatasetDict(halves), options={"num_train_epochs": 2})
     assert again.train(tmp_path / "checkpoint-10") == seen[10:]
+    fewer = Run(tmp_path / "fewer", data=DatasetDict({"first": halves["first"]}), options={"num_train_epochs": 9})
+    with pytest.raises(
+        ValueError, match="train_dataset must be as many data sets as those of the checkpoint, 2; got 1"
+    ):
+        fewer.train(tmp_path / "checkpoint-10")
 
 
 def test_one_column_is_both_sides(tmp_path: Path) -> None:

@@ -251,6 +251,9 @@ class PlannedTexts(TrainerCallback):
         for name, batches in zip(self._names(), self._batches, strict=True):
             batches.start(self._embed, **self.options, **({"temperature": self._temperature(name)} | settings))
         if kept:
+            if len(kept) != len(self.samplers):
+                rule = f"be as many data sets as those of the checkpoint, {len(kept)}"
+                raise invalid("train_dataset", rule, len(self.samplers))
             banks = self._load_banks(args)
             for sampler, packed, bank in zip(self.samplers, kept, banks, strict=True):
                 since = {name: bank[name] for name in _SINCE if name in bank}
