@@ -69,7 +69,7 @@ def readme_figures(training: Facts, finetune: Facts, rivals: Facts, effective: F
     scores = f"{_percent(shuffled['top1'])} shuffled, {_percent(planned['top1'])} planned"
     task = f"two small towers, Python functions by what they do, B = 32, {planned['seeds']} seeds"
     tuned, saved = _tuned(finetune, "functions", "planned")["slower"], 100 - 100 * planned["share_of_steps"]
-    time = f"MiniLM takes {tuned:.2f} times as long to fine-tune; such towers, at B = 32, take {_towers(rivals)}"
+    time = f"MiniLM takes {tuned:.2f} times as long to fine-tune; the small towers, at B = 32, take {_towers(rivals)}"
     first = "python benchmarks/training.py --functions --first-seed 30 --seeds 5 --methods Shuffle Cut"
     second = "python benchmarks/finetune.py --sets functions --pairs 4800 --methods shuffled planned --time"
     third = "python benchmarks/effective_size.py PAIRS"
