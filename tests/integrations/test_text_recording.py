@@ -21,7 +21,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
 
 import batchcut as bc
-from batchcut.integrations._sentence_transformers import temperature_of
+from batchcut.integrations._text_losses import temperature_of
 from batchcut.integrations._text_recording import ROW, NumberedCollate, NumberedDataset, Recorder, sides_of
 
 ONE_EPOCH = {"num_train_epochs": 1, "save_strategy": "no", "learning_rate": 0.0}

@@ -3,16 +3,14 @@
 import base64
 import copy
 from collections.abc import Mapping
-from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 from warnings import warn
 
 import torch
-from accelerate.data_loader import BatchSamplerShard
 from datasets import Dataset, DatasetDict, IterableDataset
 from sentence_transformers import SentenceTransformerTrainer
-from sentence_transformers.util import batch_to_device, cos_sim, dot_score, pairwise_dot_score
+from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
@@ -22,9 +20,9 @@ from batchcut.losses import Background
 from batchcut.sampling import PlannedBatchSampler, figures_of_plan
 from batchcut.selection import BatchPlan
 
-from ._text_background import add_background
-from ._text_batches import TextBatches
-from ._text_recording import NumberedCollate, NumberedDataset, Recorder, sides_of
+from ._text_batches import TextBatches, text_batches_in
+from ._text_losses import add_background, temperature_of
+from ._text_recording import NumberedCollate, NumberedDataset, Recorder, numbered, sides_of
 from ._text_stream import PlannedStream
 from ._transformers import checkpoint_of, log_beside
 
@@ -53,10 +51,10 @@ class PlannedTexts(TrainerCallback):
 
     The first two text columns are the pairs; where there is one, it is both sides. Further columns are negatives, which
     count for how hard a batch is (`sides_of`). Embeddings are those that the loss computes while it trains, whichever
-    loss it is, with the prompts and routes of the training. So the first epoch
-    is shuffled, and nothing is computed twice. On a pretrained model that is also what pays: at first it has as much to
-    learn from random batches, and hard ones are worth more once those teach it little. With `shuffled_epochs=0` the
-    first epoch is planned too: from `embeddings`, or else the model encodes all rows once, each process its part.
+    loss it is, with the prompts and routes of the training. So the first epoch is shuffled, and nothing is computed
+    twice. On a pretrained model that is also what pays: at first it has as much to learn from random batches, and hard
+    ones are worth more once those teach it little. With `shuffled_epochs=0` the first epoch is planned too: from
+    `embeddings`, or else the model encodes all rows once, each process its part.
 
     A `MultipleNegativesRankingLoss` sees a background of old embeddings in planned epochs (see `Background`).
 
@@ -138,7 +136,7 @@ class PlannedTexts(TrainerCallback):
         if isinstance(trainer.train_dataset, IterableDataset):
             self._attach_stream(trainer)
             return
-        self._first_rows, trainer.train_dataset = _numbered(trainer.train_dataset)
+        self._first_rows, trainer.train_dataset = numbered(trainer.train_dataset)
         # A copy: another trainer may be given the same arguments, and not be planned for.
         self._own_args, trainer.args = trainer.args, copy.copy(trainer.args)
         trainer.args.batch_sampler = self
@@ -235,7 +233,7 @@ class PlannedTexts(TrainerCallback):
             return
         trainer = self._attached("callbacks")
         self._recorder.watch(list(trainer.model.children())[-1])  # here, since a model_init makes another
-        self._batches = _text_batches_in(present["train_dataloader"].batch_sampler)
+        self._batches = text_batches_in(present["train_dataloader"].batch_sampler)
         self._kept_for = []
         if not self._batches:
             raise invalid("batch_sampler", "be this PlannedTexts in the training arguments", args.batch_sampler)  # type: ignore[attr-defined]
@@ -392,25 +390,6 @@ class PlannedTexts(TrainerCallback):
         return sides_of(columns)
 
 
-def temperature_of(loss: Any) -> float | None:
-    """τ of a loss of sentence-transformers: its temperature, or 1 / scale; of a wrapper, that of the loss within.
-
-    One that is learned is taken as it is now. None where there is none, or where it is of other similarities than the
-    cosines that plans are made of.
-    """
-    if getattr(loss, "similarity_fct", cos_sim) in (dot_score, pairwise_dot_score):
-        return None
-    for name, exponent in (("temperature", 1), ("scale", -1)):
-        value = getattr(loss, name, None)
-        if isinstance(value, Tensor) and value.numel() == 1:
-            value = value.item()
-        number = float(value) if isinstance(value, Real) else 0.0
-        if number > 0:
-            return number**exponent
-    inner = getattr(loss, "loss", None)
-    return None if inner is None else temperature_of(inner)
-
-
 def _unattached(settings: dict[str, Any]) -> PlannedTexts:
     return PlannedTexts(**settings)
 
@@ -422,28 +401,6 @@ def _sides_given(given: Any, name: str | None) -> tuple[Tensor, Tensor]:
         raise invalid("embeddings" if name is None else f"embeddings[{name!r}]", "be two arrays, u and v", count)
     u, v = (torch.as_tensor(side) for side in given)
     return u, v
-
-
-def _numbered(data: Dataset | DatasetDict) -> tuple[list[int], Dataset | DatasetDict]:
-    """The number of the first row of each data set, and the data with rows that say their numbers."""
-    if isinstance(data, Dataset):
-        return [0], NumberedDataset.of(data, 0)
-    firsts, numbered, count = [], DatasetDict(), 0
-    for name, part in data.items():
-        firsts.append(count)
-        numbered[name] = NumberedDataset.of(part, count)
-        count += len(part)
-    return firsts, numbered
-
-
-def _text_batches_in(sampler: Any) -> list[TextBatches]:
-    """Those inside what accelerate, the trainer and samplers over many data sets have wrapped around them."""
-    if isinstance(sampler, TextBatches):
-        return [sampler]
-    if isinstance(sampler, BatchSamplerShard):
-        sampler.batch_size = None  # with a size, it would lose batches that are smaller
-    inner = [getattr(sampler, "batch_sampler", None), *getattr(sampler, "batch_samplers", [])]
-    return [found for one in inner if one is not None for found in _text_batches_in(one)]
 
 
 def _kept_in(state: TrainerState) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from accelerate.data_loader import BatchSamplerShard
 from datasets import Dataset
 from torch import Tensor
 from torch.utils.data import Sampler
@@ -140,3 +141,13 @@ def _this_process() -> Sharding:
     if dist.is_available() and dist.is_initialized():
         return Sharding(rank=dist.get_rank(), world_size=dist.get_world_size(), mode="dealt")
     return Sharding()
+
+
+def text_batches_in(sampler: Any) -> list[TextBatches]:
+    """Those inside what accelerate, the trainer and samplers over many data sets have wrapped around them."""
+    if isinstance(sampler, TextBatches):
+        return [sampler]
+    if isinstance(sampler, BatchSamplerShard):
+        sampler.batch_size = None  # with a size, it would lose batches that are smaller
+    inner = [getattr(sampler, "batch_sampler", None), *getattr(sampler, "batch_samplers", [])]
+    return [found for one in inner if one is not None for found in text_batches_in(one)]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.hooks import RemovableHandle
@@ -125,3 +125,15 @@ class Recorder:
             columns = torch.cat(self._parts)[: self._columns * len(rows)].float().split(len(rows))
             self._rows, self._parts = None, []
             self._record(rows, *sides_of(columns))
+
+
+def numbered(data: Dataset | DatasetDict) -> tuple[list[int], Dataset | DatasetDict]:
+    """The number of the first row of each data set, and the data with rows that say their numbers."""
+    if isinstance(data, Dataset):
+        return [0], NumberedDataset.of(data, 0)
+    firsts, parts, count = [], DatasetDict(), 0
+    for name, part in data.items():
+        firsts.append(count)
+        parts[name] = NumberedDataset.of(part, count)
+        count += len(part)
+    return firsts, parts

@@ -1,11 +1,12 @@
-"""A background in a loss of sentence-transformers: old embeddings beside the candidates of a batch."""
+"""Losses of sentence-transformers: their temperature, and a background beside the candidates of a batch."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
 from sentence_transformers.sentence_transformer.losses import AdaptiveLayerLoss, MultipleNegativesRankingLoss
-from sentence_transformers.util import cos_sim
+from sentence_transformers.util import cos_sim, dot_score, pairwise_dot_score
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -13,6 +14,25 @@ from batchcut.losses import Background, log_denominators
 
 _RANKING = MultipleNegativesRankingLoss.compute_loss_from_embeddings
 _SIDES = {("query_to_doc",): 1, ("query_to_doc", "doc_to_query"): 2}
+
+
+def temperature_of(loss: Any) -> float | None:
+    """τ of a loss of sentence-transformers: its temperature, or 1 / scale; of a wrapper, that of the loss within.
+
+    One that is learned is taken as it is now. None where there is none, or where it is of other similarities than the
+    cosines that plans are made of.
+    """
+    if getattr(loss, "similarity_fct", cos_sim) in (dot_score, pairwise_dot_score):
+        return None
+    for name, exponent in (("temperature", 1), ("scale", -1)):
+        value = getattr(loss, name, None)
+        if isinstance(value, Tensor) and value.numel() == 1:
+            value = value.item()
+        number = float(value) if isinstance(value, Real) else 0.0
+        if number > 0:
+            return number**exponent
+    inner = getattr(loss, "loss", None)
+    return None if inner is None else temperature_of(inner)
 
 
 def add_background(loss: Any, background: Callable[[], Background | None]) -> bool:

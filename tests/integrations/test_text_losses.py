@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer import losses
 from tests.integrations._texts_run import Run, tiny_model
 from torch import Tensor
 
-from batchcut.integrations._text_background import add_background, ranking_loss
+from batchcut.integrations._text_losses import add_background, ranking_loss
 from batchcut.losses import Background, contrastive_loss
 
 SYMMETRIC: Any = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
