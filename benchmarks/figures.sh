@@ -62,13 +62,18 @@ fine --sets functions --first-seed 80 --seeds 2 --methods "planned, encoded firs
     "cached, 8 ×, planned"
 fine --sets functions --first-seed 80 --seeds 1 --methods "not trained" "3 mined" "3 mined, planned" \
     "cached, 16 × as large" "cached, 16 ×, planned"
+others() { fine "$@" --methods "1 mined" "1 mined, planned" "3 mined" "cached, 8 × as large" "cached, 8 ×, planned"; }
 for equal in --time --equal-seconds; do
-    fine --sets functions --first-seed 80 --seeds 1 $equal --methods "planned, encoded first" "1 mined" \
-        "1 mined, planned" "3 mined" "cached, 8 × as large" "cached, 8 ×, planned"
+    fine --sets functions --first-seed 80 --seeds 1 $equal --methods "planned, encoded first"
+    others --first-seed 80 --seeds 1 $equal
 done
+others --sets functions --first-seed 81 --seeds 1 --equal-seconds
 fine --sets debian --first-seed 83 --seeds 2 --methods shuffled planned
-fine --sets debian --first-seed 83 --seeds 1 --methods "not trained" "1 mined" "1 mined, planned" \
-    "cached, 8 × as large" "cached, 8 ×, planned"
+fine --sets debian --first-seed 83 --seeds 1 --methods "not trained"
+for seed in 80 83; do
+    fine --sets debian --first-seed $seed --seeds 1 --methods "1 mined" "1 mined, planned" "cached, 8 × as large" \
+        "cached, 8 ×, planned"
+done
 if ! test -e "$(made example_batches)"; then
     run -m batchcut train --recipe pairs --data functions seed=60 -o "$work/functions"
     measure example_batches "$work/functions" --output "$(made example_batches)"
