@@ -300,8 +300,9 @@ def test_a_state_is_not_forgotten_before_there_is_a_newer_one(given_before: int,
         next(batches)
         assert again.state_dict() == planner.state_dict()
     assert list(going_on) == []
-    again.set_epoch(1)
+    again.set_epoch(np.int64(1))  # type: ignore[arg-type]
     assert again.state_dict() == {"epoch": 1, "pools": 0, "rows": None, "given": 0}
+    assert type(again.state_dict()["epoch"]) is int  # as it is written into JSON
 
 
 def test_a_state_is_of_one_epoch() -> None:

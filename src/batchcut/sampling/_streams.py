@@ -79,9 +79,10 @@ class StreamPlanner:
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next pass is."""
-        if self.epoch != check_integer("epoch", epoch, at_least=0):
+        number = check_integer("epoch", epoch, at_least=0)
+        if number != self.epoch:
             self._forget_the_place()
-        self.epoch, self._set_by_caller = epoch, True
+        self.epoch, self._set_by_caller = number, True
 
     def __iter__(self) -> Iterator[Any]:
         if self._begun and not self._set_by_caller:
